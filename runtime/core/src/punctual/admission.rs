@@ -9,7 +9,7 @@ use crate::punctual::lifecycle::requests::Request;
 use crate::punctual::lifecycle::{Grant, Joins};
 use crate::punctual::slack::{Candidate, SlackScan};
 use crate::punctual::utilization::Voluntary;
-use crate::punctual::view::View;
+use crate::punctual::view::{Shared, View};
 use crate::time::Instant;
 
 /// Which kind of buffer a submission gets.
@@ -43,7 +43,7 @@ impl<'a> Admission<'a> {
         arrival: &Arrival,
         due: Instant,
     ) -> Result<Entry, Rejection> {
-        let View { now, life, .. } = self.view;
+        let Shared { now, life, .. } = *self.view;
         if self.view.holds.draining {
             return Err(Rejection::Draining);
         }
@@ -90,7 +90,7 @@ impl<'a> Admission<'a> {
     /// Whether `task` would promise the deadline of a frame that arrives, once it is prepared. The
     /// estimate assumes that nothing else arrives until then. Preparations in progress count.
     pub fn would_promise(&mut self, task: TaskId, captured: Instant, due: Instant) -> bool {
-        let View { now, life, .. } = self.view;
+        let Shared { now, life, .. } = *self.view;
         if self.view.partitions.is_demoted(task, self.view.tables) {
             return false;
         }

@@ -45,7 +45,7 @@ impl View<'_> {
         let places = row.sizes[size];
         // A batch that is preempted in every gap starts again from its beginning and never ends. So sizes
         // adapt to the gaps (docs/decisions/0007). One request alone may always try.
-        if size > 0 && places > self.partition.gaps.places() {
+        if size > 0 && places > self.partition.gaps().places() {
             return None;
         }
         let fits = |job: &&BestEffortJob| {

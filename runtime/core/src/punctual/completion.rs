@@ -26,7 +26,7 @@ impl Punctual {
             self.life.charge(&running.members, took);
         }
         if running.kind == Kind::BestEffort {
-            self.partitions[index].gaps.completed();
+            self.partitions[index].gaps_mut().completed();
         } else {
             // Best-effort stages are not judged by their times: no promise depends on their budgets, and a
             // preemption would distort them.
@@ -49,7 +49,7 @@ impl Punctual {
             let took = self.now.since(running.ordered);
             self.life.charge(&running.members, took);
             let batch = self.tables.row(running.row).sizes[running.size];
-            self.partitions[index].gaps.preempted(batch);
+            self.partitions[index].gaps_mut().preempted(batch);
         }
         self.life.note_all(&running.members, note);
         for id in &running.members {
@@ -105,12 +105,12 @@ impl Punctual {
             self.stale_events += 1;
             return None;
         };
-        let ended = self.partitions[index].slot.end(action, self.now)?;
+        let ended = self.partitions[index].end(action, self.now, &self.tables)?;
         self.partitions.mark_dirty_around(index);
         let running = ended.action;
         if running.home != index && !self.places.overlap(index, running.home) {
             let took = self.now.since(running.ordered);
-            let lender = &mut self.partitions[running.home].lender;
+            let lender = self.partitions[running.home].lender_mut();
             lender.borrowed(took, self.now);
         }
         // Its home may have waited for it.

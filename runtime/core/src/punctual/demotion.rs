@@ -48,7 +48,7 @@ impl Punctual {
         if self.tables.running(index, model).next().is_none() {
             return;
         }
-        let monitor = &mut self.partitions[index].profiles;
+        let monitor = self.partitions[index].profiles_mut();
         monitor.set_demoted(model, true, self.now);
         actions.push(Action::Demote(Demotion {
             partition: PartitionId(index as u16),
@@ -85,7 +85,7 @@ impl Punctual {
     /// Restores the promises to the tasks that run a model on a partition. Their reservations stayed counted
     /// in F, so SAFE holds without a test.
     pub(super) fn reinstate(&mut self, index: usize, model: ModelId, actions: &mut Actions) {
-        let monitor = &mut self.partitions[index].profiles;
+        let monitor = self.partitions[index].profiles_mut();
         monitor.set_demoted(model, false, self.now);
         actions.push(Action::Reinstate {
             partition: PartitionId(index as u16),
@@ -118,7 +118,7 @@ impl Partitions {
     /// Whether a real-time task gets no promises because a model that it runs is demoted.
     pub fn is_demoted(&self, task: TaskId, tables: &Tables) -> bool {
         let table = tables.task(task);
-        let monitor = &self[table.partition.index()].profiles;
+        let monitor = self[table.partition.index()].profiles();
         let mut rows = tables.rows_of(table).iter();
         monitor.any_demoted()
             && table.is_real_time()
@@ -141,7 +141,7 @@ impl View<'_> {
     /// C' of a stage alone.
     pub fn stretched_cost(&self, row: Row) -> Nanos {
         let row = self.tables.row(row);
-        let monitor = &self.partition.profiles;
+        let monitor = self.partition.profiles();
         let stretched = monitor.stretched(row.model, row.budget[0]) + self.tables.dispatch_cost();
         // The scale of the partition may exceed what the model's own window shows.
         stretched.max(row.cost_alone())

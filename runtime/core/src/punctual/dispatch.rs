@@ -22,12 +22,12 @@ impl Punctual {
     /// Starts an action on a free partition, preempts best-effort work, or hands the next action over.
     pub(super) fn dispatch(&mut self, index: usize, actions: &mut Actions) {
         // Each dispatch decides anew whether to wait, as the arrivals that it waits for may have come.
-        self.partitions[index].waits = None;
-        if !self.places.is_empty() && self.places.is_home(index) {
+        self.partitions[index].wait_until(None);
+        if self.places.is_home(index) {
             let waits = self.view(index).waits_for_others();
-            self.partitions[index].lender.waits(waits, self.now);
+            self.partitions[index].lender_mut().waits(waits, self.now);
         }
-        match self.partitions[index].slot.running() {
+        match self.partitions[index].slot().running() {
             None if !self.partitions.may_start(index) => {}
             None => {
                 if let Some(choice) = self.choose(index, actions) {
@@ -63,12 +63,12 @@ impl Punctual {
             let (view, scan) = self.look(index);
             if let Some(choice) = view.real_time(scan, view.now) {
                 let waits = view.waits_until(scan, &choice);
-                self.partitions[index].waits = waits;
+                self.partitions[index].wait_until(waits);
                 return waits.is_none().then_some(choice);
             }
         }
         // Promised work that runs on a place comes back soon, and would wait for best-effort work each time.
-        if !self.places.is_empty() && self.life.queues[index].has_promised_work_left() {
+        if self.life.queues[index].has_promised_work_left() {
             return None;
         }
         // No promised work is pending, so best-effort work needs no slack test: it blocks for P at most, and
@@ -83,12 +83,12 @@ impl Punctual {
     pub(super) fn preempt(&mut self, index: usize, actions: &mut Actions) {
         debug_assert!(
             self.partitions[index]
-                .slot
+                .slot()
                 .running()
                 .is_some_and(|r| r.is_preemptable()),
             "only running best-effort work is preempted, and only once"
         );
-        let action = self.partitions[index].slot.preempt(self.now);
+        let action = self.partitions[index].preempt(self.now);
         actions.push(Action::Preempt {
             partition: PartitionId(index as u16),
             action,
@@ -141,7 +141,7 @@ impl Punctual {
         let cohort = (!self.parameters.rebatching).then_some(id.0 + 1);
         self.life.begin(&choice.members, cohort, &self.tables);
         running.pins_home = self.view(index).pins_home(choice);
-        self.partitions[index].slot.start(running);
+        self.partitions[index].start(running);
         actions.push(Action::Infer(infer));
     }
 }
@@ -230,7 +230,6 @@ impl View<'_> {
             size: choice.size,
             members: members.map(|&b| self.life.requests.id(b)).collect(),
             ordered: self.now,
-            promised: until,
             until,
             preempting: false,
             overran: false,

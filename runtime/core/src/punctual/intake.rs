@@ -131,8 +131,6 @@ impl Punctual {
         if !self.view(index).promises_to(request.task) {
             return self.enqueue_best_effort(buffer, actions);
         }
-        // The test starts from f, and f of an action that overruns is only right after this.
-        self.watch_overrun(index, actions);
         if let Some(older) = self.view(index).older_promise(&request) {
             let tables = &self.tables;
             let replaced = self.life.replace(older.at, buffer, older.conforms, tables);
@@ -161,7 +159,8 @@ impl Punctual {
         let table = self.tables.task(task);
         let home = table.partition.index();
         if self.partitions.is_lent(home) {
-            self.partitions[home].lender.lost(table.work(), self.now);
+            let lender = self.partitions[home].lender_mut();
+            lender.lost(table.work(), self.now);
         }
     }
 

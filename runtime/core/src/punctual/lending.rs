@@ -23,7 +23,7 @@ use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Kind;
 use crate::punctual::tables::Row;
 use crate::punctual::utilization::Voluntary;
-use crate::punctual::view::View;
+use crate::punctual::view::{Shared, View, shared};
 use crate::time::{Instant, Nanos, signed};
 
 /// How many promised requests of a home are tried in a step: the cost of a decision must not grow with the
@@ -45,8 +45,7 @@ struct OptionalLoan {
 
 /// The search for one loan.
 struct Search<'a> {
-    /// Of any partition.
-    view: View<'a>,
+    shared: Shared<'a>,
     /// By partition.
     scans: &'a mut [SlackScan],
     /// By partition: the latest end of foreign work with which SAFE holds.
@@ -60,23 +59,11 @@ struct Search<'a> {
 impl Punctual {
     /// Starts work on idle places while any may start.
     pub(super) fn lend(&mut self, actions: &mut Actions) {
-        if self.places.is_empty() || !self.partitions.iter().any(Partition::is_dirty) {
+        if !self.partitions.iter().any(Partition::is_dirty) {
             return;
         }
-        // f first, because every test below starts from it.
-        for index in 0..self.partitions.len() {
-            if self.partitions[index].is_dirty() {
-                self.watch_overrun(index, actions);
-            }
-        }
         let mut scanned = 0;
-        loop {
-            let (view, scans, limits) = self.look_at_all();
-            let Some(Loan { place, choice }) =
-                Search::new(view, scans, limits, &mut scanned).next()
-            else {
-                return;
-            };
+        while let Some(Loan { place, choice }) = self.search(&mut scanned).next() {
             self.start(place, &choice, self.now, actions);
             self.partitions[place].mark_dirty();
             self.partitions[choice.home].mark_dirty();
@@ -84,24 +71,19 @@ impl Punctual {
             scanned &= !(bit(choice.home) | self.places.homes_under(place));
         }
     }
-}
 
-impl<'a> Search<'a> {
-    fn new(
-        view: View<'a>,
-        scans: &'a mut [SlackScan],
-        limits: &'a mut [Instant],
-        scanned: &'a mut Set,
-    ) -> Self {
-        Self {
-            idle: view.places.idle(view.partitions),
-            view,
-            scans,
-            limits,
+    fn search<'a>(&'a mut self, scanned: &'a mut Set) -> Search<'a> {
+        Search {
+            idle: self.places.idle(&self.partitions),
+            shared: shared!(self),
+            scans: &mut self.scans,
+            limits: &mut self.limits,
             scanned,
         }
     }
+}
 
+impl<'a> Search<'a> {
     fn next(&mut self) -> Option<Loan> {
         if self.idle == 0 {
             return None;
@@ -113,9 +95,9 @@ impl<'a> Search<'a> {
     fn promised(&mut self) -> Option<Loan> {
         let closed = self.closed(View::lends_to_promised);
         let mut best: Option<(Instant, Loan)> = None;
-        for home in self.view.places.homes() {
+        for home in self.shared.places.homes() {
             let open = self.open(home, closed);
-            let view = self.view.of(home);
+            let view = self.shared.of(home);
             let waiting = view.queues.mandatory().iter().enumerate();
             let waiting = waiting.filter(|(_, job)| !job.running).take(TRIED_MAX);
             for (at, job) in waiting {
@@ -204,8 +186,8 @@ impl<'a> Search<'a> {
     fn optional(&mut self) -> Option<Loan> {
         let closed = self.closed(View::lends_to_optional);
         let mut best: Option<OptionalLoan> = None;
-        for home in self.view.places.homes() {
-            let view = self.view.of(home);
+        for home in self.shared.places.homes() {
+            let view = self.shared.of(home);
             if !view.runs_optional() {
                 continue;
             }
@@ -269,20 +251,20 @@ impl<'a> Search<'a> {
 
     /// The homes that do not lend at present.
     fn closed(&self, lends: impl Fn(&View<'a>) -> bool) -> Set {
-        let homes = self.view.places.homes();
-        let closed = homes.filter(|&home| !lends(&self.view.of(home)));
+        let homes = self.shared.places.homes();
+        let closed = homes.filter(|&home| !lends(&self.shared.of(home)));
         closed.fold(0, |set, home| set | bit(home))
     }
 
     /// The idle partitions that take compute units of no other home that is closed.
     fn open(&self, home: usize, closed: Set) -> Set {
-        self.idle & !self.view.places.touching(closed & !bit(home))
+        self.idle & !self.shared.places.touching(closed & !bit(home))
     }
 
     /// How much later than `end` work on a place may end without a negative slack on another home whose compute
     /// units it takes.
     fn slack_of_owners(&mut self, home: usize, place: usize, end: Instant) -> i64 {
-        let owners = members(self.view.places.homes_under(place) & !bit(home));
+        let owners = members(self.shared.places.homes_under(place) & !bit(home));
         let slacks = owners.map(|owner| self.slack_at(owner, end));
         slacks.min().unwrap_or(i64::MAX)
     }
@@ -300,7 +282,7 @@ impl<'a> Search<'a> {
         if self.is_ungated() {
             return i64::MAX;
         }
-        let free = self.view.of(home).free_from();
+        let free = self.shared.of(home).free_from();
         if end <= free {
             return signed(free, end);
         }
@@ -311,7 +293,7 @@ impl<'a> Search<'a> {
     /// The latest end of other work on a home's compute units with which SAFE holds: f and the least slack.
     fn limit(&mut self, home: usize) -> Instant {
         if *self.scanned & bit(home) == 0 {
-            let view = self.view.of(home);
+            let view = self.shared.of(home);
             let free = view.free_from();
             view.scan(&mut self.scans[home], free, None);
             let least = self.scans[home].least().max(0);
@@ -322,7 +304,7 @@ impl<'a> Search<'a> {
     }
 
     fn is_ungated(&self) -> bool {
-        self.view.ablations.has(Ablation::UngatedLending)
+        self.shared.ablations.has(Ablation::UngatedLending)
     }
 }
 
@@ -337,15 +319,15 @@ impl View<'_> {
     /// Whether this home lends its compute units to promised work of others. Not if that would take the time of
     /// best-effort work that uses it.
     fn lends_to_promised(&self) -> bool {
-        let best_effort = !self.queues.best_effort().is_empty() && self.partition.gaps.fit();
-        self.partition.lender.lends(self.now)
+        let best_effort = !self.queues.best_effort().is_empty() && self.partition.gaps().fit();
+        self.partition.lender().lends(self.now)
             && !best_effort
             && !self.share_is_spent(Voluntary::Extras)
     }
 
     /// Whether this home lends its compute units to optional work of others: not while best-effort work waits.
     fn lends_to_optional(&self) -> bool {
-        self.partition.lender.lends(self.now)
+        self.partition.lender().lends(self.now)
             && self.queues.best_effort().is_empty()
             && !self.share_is_spent(Voluntary::Depth)
     }
@@ -361,7 +343,7 @@ impl View<'_> {
         let model = self.tables.row(row).model;
         let places = self.places.of(self.index, model).iter();
         let places = places.map(|&place| usize::from(place));
-        let kept = places.filter(|&place| !self.partitions[place].profiles.is_demoted(model));
+        let kept = places.filter(|&place| !self.partitions[place].profiles().is_demoted(model));
         kept.fold(0, |set, place| set | bit(place))
     }
 

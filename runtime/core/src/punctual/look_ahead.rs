@@ -48,12 +48,13 @@ impl View<'_> {
         let partition = self.partition;
         let waits = self.queues.head().is_some() || !self.queues.optional().is_empty();
         if self.parameters.launch_lead == Nanos::ZERO
-            || partition.slot.queued().is_some()
-            || !(waits && self.places.is_empty())
+            || partition.slot().queued().is_some()
+            || !waits
+            || self.places.is_home(self.index)
         {
             return None;
         }
-        let running = partition.slot.running();
+        let running = partition.slot().running();
         // Best-effort work has no known end, and the end of an action that overran has already proved wrong.
         running.filter(|r| r.kind != Kind::BestEffort && !r.overran && !r.lost)
     }

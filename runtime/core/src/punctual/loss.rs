@@ -9,13 +9,13 @@ impl Punctual {
     /// Considers actions lost whose reports are overdue.
     pub(super) fn give_up_lost(&mut self, actions: &mut Actions) {
         for index in 0..self.partitions.len() {
-            let Some(lost) = self.partitions[index].slot.give_up(self.now) else {
+            let Some(lost) = self.partitions[index].give_up(self.now) else {
                 continue;
             };
             // The members end now, so that no client waits for ever. Their buffers stay locked.
             self.partitions[index].mark_dirty();
             self.partitions[lost.home].mark_dirty();
-            let reason = if self.partitions[index].starved {
+            let reason = if self.partitions[index].is_starved() {
                 Failure::Starved
             } else {
                 Failure::Device
@@ -29,7 +29,7 @@ impl Punctual {
         // another place, nothing starts the request again.
         let waits =
             |home: usize| self.partitions[home].is_dirty() && self.partitions.is_locked(home);
-        if self.partitions.iter().any(|p| p.slot.is_lost()) && self.places.homes().any(waits) {
+        if self.partitions.iter().any(|p| p.slot().is_lost()) && self.places.homes().any(waits) {
             self.end_unserviceable(actions);
         }
     }

@@ -95,7 +95,7 @@ use crate::punctual::price::Prices;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::slack::SlackScan;
 use crate::punctual::tables::{SCALES, Tables};
-use crate::punctual::view::{Holds, View};
+use crate::punctual::view::{Holds, View, shared};
 use crate::time::Instant;
 
 /// What `check` must find in addition to the faults of the owners, and how to plant it.
@@ -153,12 +153,12 @@ impl Policy for Punctual {
         self.apply(event, actions);
         // After the event: an action whose report comes in this step is not lost.
         self.give_up_lost(actions);
+        // Before any choice: a request that is dropped needs no time.
+        self.watch_overruns(actions);
         // Before the owners' dispatch: that runs what lending leaves.
         self.lend(actions);
         for index in 0..self.partitions.len() {
             if self.partitions[index].take_dirty() {
-                // f first, because every slack test below starts from it.
-                self.watch_overrun(index, actions);
                 self.dispatch(index, actions);
                 // After the dispatch: a request at the last moment of its start is started, not ended.
                 self.expire(index, actions);
@@ -202,11 +202,8 @@ impl Policy for Punctual {
             if due.is_some_and(|due| partition.timer().is_none_or(|timer| timer > due)) {
                 return Err("a timer is set after something falls due");
             }
-            if partition
-                .slot
-                .in_flight()
-                .any(|r| !self.ids.has_given(r.id))
-            {
+            let mut in_flight = partition.slot().in_flight();
+            if in_flight.any(|r| !self.ids.has_given(r.id)) {
                 return Err("an action is in flight whose name may be given again");
             }
         }
@@ -214,30 +211,8 @@ impl Policy for Punctual {
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {
-        SCALES[self.partitions[partition.index()].scale.level()]
+        SCALES[self.partitions[partition.index()].level()]
     }
-}
-
-/// A view that borrows the fields it has and no others: the slack scans can be written to at the same time.
-macro_rules! view {
-    ($punctual:ident, $index:ident) => {
-        View {
-            now: $punctual.now,
-            parameters: &$punctual.parameters,
-            tables: &$punctual.tables,
-            prices: $punctual.prices.as_ref(),
-            life: &$punctual.life,
-            reservations: &$punctual.reservations,
-            arrivals: &$punctual.arrivals,
-            partitions: &$punctual.partitions,
-            places: &$punctual.places,
-            index: $index,
-            partition: &$punctual.partitions[$index],
-            queues: &$punctual.life.queues[$index],
-            holds: $punctual.holds,
-            ablations: $punctual.ablations,
-        }
-    };
 }
 
 impl Punctual {
@@ -257,24 +232,18 @@ impl Punctual {
             Event::Drain => self.holds.draining = true,
             Event::Shed { hold } => self.hold_best_effort(*hold, actions),
             Event::Starved { partition, starved } => {
-                self.partitions[partition.index()].starved = *starved;
+                self.partitions[partition.index()].set_starved(*starved);
             }
         }
     }
 
     /// The input of decisions about a partition.
     fn view(&self, index: usize) -> View<'_> {
-        view!(self, index)
-    }
-
-    /// A view, and the slack scans and limits of all partitions to write to.
-    fn look_at_all(&mut self) -> (View<'_>, &mut [SlackScan], &mut [Instant]) {
-        let first = 0;
-        (view!(self, first), &mut self.scans, &mut self.limits)
+        shared!(self).of(index)
     }
 
     /// The view of a partition, and its slack scan to write to.
     fn look(&mut self, index: usize) -> (View<'_>, &mut SlackScan) {
-        (view!(self, index), &mut self.scans[index])
+        (shared!(self).of(index), &mut self.scans[index])
     }
 }

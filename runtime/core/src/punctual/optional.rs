@@ -168,7 +168,7 @@ impl View<'_> {
             "an optional stage follows an exit"
         );
         let exit = StageId(self.tables.row(job.row).stage.0 - 1);
-        let load = self.partition.load;
+        let load = self.partition.load();
         !self.parameters.price
             || job.confidence < self.tables.task(job.task).threshold_min
             || self

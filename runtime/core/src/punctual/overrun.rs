@@ -12,31 +12,32 @@ use crate::ids::PartitionId;
 use crate::punctual::Punctual;
 use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::lifecycle::queues::MandatoryJob;
-use crate::punctual::partition::Partition;
 use crate::punctual::profile_monitor::ProfileOutcome;
 use crate::punctual::scale::Change;
 use crate::punctual::slot::{Kind, Running};
 use crate::time::Nanos;
 
 impl Punctual {
-    /// Moves f of an action that should have ended, and drops requests if promises of higher value need it.
-    pub(super) fn watch_overrun(&mut self, index: usize, actions: &mut Actions) {
-        let slot = &mut self.partitions[index].slot;
-        let Some(members) = slot.extend(self.now, &self.tables) else {
-            return;
-        };
-        self.life.note_all(members, Note::Overran);
-        if let Some(home) = slot.running().map(|running| running.home)
-            && home != index
-        {
-            // It no longer waits for this action.
-            self.partitions[home].mark_dirty();
-        }
-        self.drop_less_valuable(index, actions);
-        // Other partitions may wait for the same compute units: their f moves, too.
-        for other in 0..self.partitions[index].overlapping().len() {
-            let other = usize::from(self.partitions[index].overlapping()[other]);
-            self.drop_less_valuable(other, actions);
+    /// Counts the actions that should have ended by now, and drops requests if promises of higher value need it.
+    pub(super) fn watch_overruns(&mut self, actions: &mut Actions) {
+        for index in 0..self.partitions.len() {
+            let partition = &mut self.partitions[index];
+            let running = partition.slot().running();
+            if !partition.is_dirty() || !running.is_some_and(|r| r.is_overdue(self.now)) {
+                continue;
+            }
+            if let Some(running) = partition.count_overrun(self.now) {
+                self.life.note_all(&running.members, Note::Overran);
+                // It no longer waits for this action.
+                let home = running.home;
+                self.partitions[home].mark_dirty();
+            }
+            self.drop_less_valuable(index, actions);
+            // Other partitions may wait for the same compute units: their f moves, too.
+            for other in 0..self.partitions[index].overlapping().len() {
+                let other = usize::from(self.partitions[index].overlapping()[other]);
+                self.drop_less_valuable(other, actions);
+            }
         }
     }
 
@@ -60,7 +61,7 @@ impl Punctual {
         let budget = row.cost[running.size].saturating_sub(self.tables.dispatch_cost());
         // The lesser of both counts. A stage that ran too long and yet ended by its promised time took no
         // time from others. A report that came late is not caused by the task.
-        let late = self.now.since(running.promised);
+        let late = self.now.since(running.until);
         let overrun = late.min(measured.saturating_sub(budget));
         if overrun > Nanos::ZERO {
             // An action that overran while it ran was counted then.
@@ -87,7 +88,7 @@ impl Punctual {
             let (overran, parameters) = (measured > budget, &self.parameters);
             // Before the scale: if the model caused the overrun, the machine is not slow, and other models
             // must not pay by longer budgets.
-            let monitor = &mut self.partitions[index].profiles;
+            let monitor = self.partitions[index].profiles_mut();
             match monitor.assess(model, (measured, raw), overran, parameters, self.now) {
                 ProfileOutcome::Learn => {}
                 ProfileOutcome::Ignore => return,
@@ -102,9 +103,8 @@ impl Punctual {
 
     /// Raises the scale of a partition that has become slower. Lowers it again if all promises hold then.
     fn update_scale(&mut self, index: usize, measured: Nanos, budget: Nanos) {
-        let present = self.partitions[index].scale.level();
-        let estimator = &mut self.partitions[index].scale;
-        match estimator.sample(measured, budget, self.now) {
+        let present = self.partitions[index].level();
+        match self.partitions[index].sample(measured, budget, self.now) {
             Change::None => {}
             // Without a test: the machine is slower, whatever was promised.
             Change::Raise(level) => self.set_scale(index, level),
@@ -123,16 +123,13 @@ impl Punctual {
 
     /// Sets the scale, and the work of the pending requests at that scale.
     fn set_scale(&mut self, index: usize, level: usize) {
-        self.partitions[index].scale.set_level(level, self.now);
-        if self.places.is_empty() {
-            self.tables.set_level(PartitionId(index as u16), level);
-        } else {
-            self.set_levels_of_places(index, level);
-        }
+        self.partitions[index].set_level(level, self.now);
+        self.tables.set_level(PartitionId(index as u16), level);
+        self.set_levels_of_places();
         self.tables.find_soonest(&self.places);
-        if !self.places.is_empty() {
-            // Requests of all homes may reach their next exit later, as the costs of places have changed.
-            self.partitions.iter_mut().for_each(Partition::mark_dirty);
+        // Their requests may reach their next exit later, as the costs of places have changed.
+        for home in self.places.homes() {
+            self.partitions[home].mark_dirty();
         }
         let requests = &self.life.requests;
         self.life.queues[index].rescale(requests, &self.tables);
@@ -140,17 +137,13 @@ impl Punctual {
 
     /// A place is at the highest level of all homes and of its own: where no stage ran since the machine became
     /// slow, its budgets would be too short.
-    fn set_levels_of_places(&mut self, index: usize, level: usize) {
-        if self.places.is_home(index) {
-            self.tables.set_level(PartitionId(index as u16), level);
-        }
+    fn set_levels_of_places(&mut self) {
         let homes = self.places.homes().map(|home| self.tables.level(home));
         let highest = homes.max().unwrap_or(0);
-        for place in 0..self.partitions.len() {
-            let own = self.partitions[place].scale.level();
-            if !self.places.is_home(place) && self.tables.level(place) != own.max(highest) {
-                self.tables
-                    .set_level(PartitionId(place as u16), own.max(highest));
+        for place in self.places.beside_homes() {
+            let level = self.partitions[place].level().max(highest);
+            if self.tables.level(place) != level {
+                self.tables.set_level(PartitionId(place as u16), level);
             }
         }
     }
@@ -162,7 +155,7 @@ impl Punctual {
     /// first; reserved requests of a task in debt, which overran; other reserved requests. A late request
     /// that delays no other one stays: a late answer is better than a dropped request.
     pub(super) fn drop_less_valuable(&mut self, index: usize, actions: &mut Actions) -> bool {
-        let free = self.partitions.free_from(index, self.now);
+        let free = self.view(index).free_from();
         let mut dropped = false;
         // The marks of an earlier call are out of date.
         self.life.queues[index].clear_late();

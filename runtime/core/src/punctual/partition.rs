@@ -10,8 +10,8 @@ use crate::punctual::lender::Lender;
 use crate::punctual::lifecycle::requests::{Requests, State};
 use crate::punctual::load::{Load, load_of};
 use crate::punctual::profile_monitor::ProfileMonitor;
-use crate::punctual::scale::ScaleEstimator;
-use crate::punctual::slot::{Kind, Slot};
+use crate::punctual::scale::{Change, ScaleEstimator};
+use crate::punctual::slot::{Ended, Kind, Lost, Running, Slot};
 use crate::punctual::tables::Tables;
 use crate::punctual::utilization::{UtilizationCap, Voluntary};
 use crate::time::{Instant, Nanos};
@@ -19,16 +19,14 @@ use crate::time::{Instant, Nanos};
 /// The state of one partition, except its queues.
 #[derive(Clone, Debug)]
 pub struct Partition {
-    pub slot: Slot,
-    pub scale: ScaleEstimator,
-    pub profiles: ProfileMonitor,
-    pub cap: UtilizationCap,
-    pub gaps: Gaps,
-    pub lender: Lender,
-    /// How much mandatory work arrives, in steps of the price table ([`load_of`]).
-    pub load: usize,
-    /// A mandatory batch waits until this time for one more member.
-    pub waits: Option<Instant>,
+    slot: Slot,
+    scale: ScaleEstimator,
+    profiles: ProfileMonitor,
+    cap: UtilizationCap,
+    gaps: Gaps,
+    lender: Lender,
+    load: usize,
+    waits: Option<Instant>,
     /// An event of this step may allow or require a decision here.
     dirty: bool,
     /// Partitions that share compute units with it.
@@ -38,7 +36,7 @@ pub struct Partition {
     /// When a decision is due here, if no event comes before.
     timer: Option<Instant>,
     /// The machine does not run its threads ([`Event::Starved`](crate::Event::Starved)).
-    pub starved: bool,
+    starved: bool,
 }
 
 impl Partition {
@@ -78,6 +76,106 @@ impl Partition {
     /// Whether a decision was requested. Clears the request.
     pub fn take_dirty(&mut self) -> bool {
         core::mem::take(&mut self.dirty)
+    }
+
+    pub fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
+    #[cfg(test)]
+    pub fn slot_mut(&mut self) -> &mut Slot {
+        &mut self.slot
+    }
+
+    /// Adds an action to its slot.
+    pub fn start(&mut self, action: Running) {
+        self.slot.start(action);
+    }
+
+    /// Preempts its best-effort action.
+    pub fn preempt(&mut self, now: Instant) -> ActionId {
+        self.slot.preempt(now)
+    }
+
+    /// Removes an action that the device reported.
+    pub fn end(&mut self, action: ActionId, now: Instant, tables: &Tables) -> Option<Ended> {
+        self.slot.end(action, now, tables)
+    }
+
+    /// Its action that should have ended by now, if that was not counted yet.
+    pub fn count_overrun(&mut self, now: Instant) -> Option<&Running> {
+        self.slot.count_overrun(now)
+    }
+
+    /// Declares an action lost if the device should have reported it long ago.
+    pub fn give_up(&mut self, now: Instant) -> Option<Lost> {
+        self.slot.give_up(now)
+    }
+
+    /// The scale level of its budgets.
+    pub fn level(&self) -> usize {
+        self.scale.level()
+    }
+
+    pub fn set_level(&mut self, level: usize, now: Instant) {
+        self.scale.set_level(level, now);
+    }
+
+    /// What follows for the scale from a measured time.
+    pub fn sample(&mut self, measured: Nanos, budget: Nanos, now: Instant) -> Change {
+        self.scale.sample(measured, budget, now)
+    }
+
+    pub fn profiles(&self) -> &ProfileMonitor {
+        &self.profiles
+    }
+
+    pub fn profiles_mut(&mut self) -> &mut ProfileMonitor {
+        &mut self.profiles
+    }
+
+    pub fn gaps(&self) -> &Gaps {
+        &self.gaps
+    }
+
+    pub fn gaps_mut(&mut self) -> &mut Gaps {
+        &mut self.gaps
+    }
+
+    pub fn lender(&self) -> &Lender {
+        &self.lender
+    }
+
+    pub fn lender_mut(&mut self) -> &mut Lender {
+        &mut self.lender
+    }
+
+    /// How much mandatory work arrives, in steps of the price table ([`load_of`]).
+    pub fn load(&self) -> usize {
+        self.load
+    }
+
+    /// When time is left again for `work`, if no real-time work runs until then.
+    pub fn share_recovers_at(&self, work: Voluntary) -> Instant {
+        self.cap.recovers_at(work)
+    }
+
+    /// Until when a mandatory batch waits for one more member.
+    pub fn waits(&self) -> Option<Instant> {
+        self.waits
+    }
+
+    pub fn wait_until(&mut self, waits: Option<Instant>) {
+        self.waits = waits;
+    }
+
+    /// Whether the machine does not run its threads.
+    pub fn is_starved(&self) -> bool {
+        self.starved
+    }
+
+    pub fn set_starved(&mut self, starved: bool) {
+        self.starved = starved;
     }
 
     pub fn rearm(&mut self, timer: Option<Instant>) {
@@ -156,12 +254,12 @@ impl Partitions {
 
     /// f: upper bound on when a partition is free, if nothing more is started. It covers all that
     /// [`Self::may_start`] waits for.
-    pub fn free_from(&self, index: usize, now: Instant) -> Instant {
-        let slots = self.around(index).map(|other| &other.slot);
-        let slots = slots.chain(self.pinning(index));
-        slots.fold(self[index].slot.busy_until(now), |free, slot| {
-            free.max(slot.busy_until(now))
-        })
+    pub fn free_from(&self, index: usize, now: Instant, tables: &Tables) -> Instant {
+        let others = self.around(index).map(|other| &other.slot);
+        let slots = core::iter::once(&self[index].slot).chain(others);
+        let ends = slots.chain(self.pinning(index));
+        let ends = ends.map(|slot| slot.busy_until(now, tables));
+        ends.fold(now, Instant::max)
     }
 
     /// Whether a lost action locks a partition, or compute units of it.

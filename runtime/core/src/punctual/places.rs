@@ -26,9 +26,12 @@ pub const fn use_allowed(at_home: u64, on_own_units: bool) -> u64 {
 /// A set of partitions, one bit each.
 pub type Set = u128;
 
-/// The relations between homes and places, computed once. Empty for a plan without places.
-#[derive(Clone, Debug)]
+/// The relations between homes and places, computed once. A plan without places has no homes here, and so nothing that
+/// depends on them.
+#[derive(Clone, Debug, Default)]
 pub struct Places {
+    /// All partitions.
+    all: Set,
     /// By partition: those that share a compute unit with it, and itself.
     overlaps: Box<[Set]>,
     /// By partition: its number of compute units.
@@ -45,13 +48,7 @@ impl Places {
     pub fn new(config: &Config, lending: bool) -> Self {
         let partitions = config.partitions.len();
         if !lending || !config.has_places() {
-            return Self {
-                overlaps: Box::default(),
-                widths: Box::default(),
-                homes: 0,
-                offered: Box::default(),
-                models: 0,
-            };
+            return Self::default();
         }
         let units = |index: usize| config.partitions[index].units;
         let overlaps = |index: usize| {
@@ -76,16 +73,13 @@ impl Places {
             }
         }
         Self {
+            all: (0..partitions).fold(0, |set, partition| set | bit(partition)),
             overlaps: (0..partitions).map(overlaps).collect(),
             widths: (0..partitions).map(|index| units(index).count).collect(),
             homes,
             offered: offered.into(),
             models: config.models.len(),
         }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.overlaps.is_empty()
     }
 
     /// Where stages of a model may run for tasks of a home, by rising width, the home among them.
@@ -113,6 +107,11 @@ impl Places {
         members(self.homes)
     }
 
+    /// The partitions that are no homes.
+    pub fn beside_homes(&self) -> impl Iterator<Item = usize> + use<> {
+        members(self.all & !self.homes)
+    }
+
     /// The homes that share a compute unit with a partition.
     pub fn homes_under(&self, partition: usize) -> Set {
         self.overlaps[partition] & self.homes
@@ -129,10 +128,9 @@ impl Places {
 
     /// The partitions whose compute units are all idle.
     pub fn idle(&self, partitions: &Partitions) -> Set {
-        let running = partitions.iter().enumerate();
-        let running = running.filter(|(_, partition)| partition.slot.running().is_some());
-        let busy = running.fold(0, |set, (index, _)| set | self.overlaps[index]);
-        !busy & (Set::MAX >> (Set::BITS as usize - self.overlaps.len()))
+        let running = members(self.all).filter(|&at| partitions[at].slot().running().is_some());
+        let busy = running.fold(0, |set, at| set | self.overlaps[at]);
+        self.all & !busy
     }
 
     /// How many of the idle partitions are no longer idle if work starts on this one.

@@ -37,14 +37,11 @@ pub struct Running {
     pub size: usize,
     pub members: heapless::Vec<RequestId, BATCH_MAX>,
     pub ordered: Instant,
-    /// f when the action started; for best-effort work, when it was preempted. An end after this is an
-    /// overrun.
-    pub promised: Instant,
-    /// f: the present upper bound on its end. Best-effort: meaningless until it is preempted.
+    /// The bound on its end. An end after this is an overrun. Best-effort: meaningless until it is preempted.
     pub until: Instant,
     /// Best-effort only: `Preempt` was sent.
     pub preempting: bool,
-    /// Its end is later than promised.
+    /// Its bound has passed, and its overrun was counted.
     pub overran: bool,
     /// From this time on, it counts as lost ([`crate::lost`]).
     pub lost_from: Instant,
@@ -56,6 +53,29 @@ impl Running {
     /// Whether it is best-effort work that has not been preempted, so that f is now + P.
     pub fn is_preemptable(&self) -> bool {
         self.kind == Kind::BestEffort && !self.preempting
+    }
+
+    /// Whether it should have ended by now.
+    pub fn is_overdue(&self, now: Instant) -> bool {
+        !self.lost && !self.is_preemptable() && now > self.until
+    }
+
+    /// When it ends: at the latest at its bound. Once that has passed, an estimate: first the longest time ever measured,
+    /// then a fraction of its age more.
+    pub fn end(&self, now: Instant, tables: &Tables) -> Instant {
+        if !self.is_overdue(now) {
+            return self.until.max(now);
+        }
+        let delta = tables.dispatch_cost();
+        let age = now.since(self.ordered);
+        // At least a dispatch cost and a nanosecond: a step at the estimate must make a later one.
+        let soon = now + delta.max(Nanos::new(age.as_nanos() / EXTENSION_FRACTION + 1));
+        if self.kind == Kind::BestEffort {
+            // It was preempted and stops late. The time of its whole stage says nothing about that.
+            return soon;
+        }
+        let longest = tables.row(self.row).max_seen[self.size];
+        soon.max(self.ordered + longest + delta)
     }
 }
 
@@ -77,7 +97,6 @@ pub struct Lost {
 /// The actions in flight on a partition.
 ///
 /// Promises: an action that was handed over ahead follows one that runs, and runs once that has ended.
-/// The bound on an action's end only moves to later times, except at a preemption.
 #[derive(Clone, Debug)]
 pub struct Slot {
     /// P with the dispatch cost.
@@ -121,16 +140,18 @@ impl Slot {
     }
 
     /// Upper bound on when all actions here have ended, if nothing more is started.
-    pub fn busy_until(&self, now: Instant) -> Instant {
-        if let Some(queued) = &self.queued {
-            return queued.until.max(now);
-        }
-        // `until` may lie in the past until the next step extends it; f is never before now.
-        match &self.running {
-            None => now,
-            Some(r) if r.lost => Instant::FAR_FUTURE,
-            Some(r) if r.is_preemptable() => now + self.preemption,
-            Some(r) => r.until.max(now),
+    pub fn busy_until(&self, now: Instant, tables: &Tables) -> Instant {
+        match (&self.running, &self.queued) {
+            (None, _) => now,
+            // It starts when the running one ends, so its end moves, too.
+            (Some(running), Some(queued)) if running.is_overdue(now) => {
+                let cost = tables.row(queued.row).cost[queued.size];
+                queued.until.max(running.end(now, tables) + cost)
+            }
+            (_, Some(queued)) => queued.until.max(now),
+            (Some(running), None) if running.lost => Instant::FAR_FUTURE,
+            (Some(running), None) if running.is_preemptable() => now + self.preemption,
+            (Some(running), None) => running.end(now, tables),
         }
     }
 
@@ -159,56 +180,40 @@ impl Slot {
             running.id
         );
         running.preempting = true;
-        running.promised = until;
         running.until = until;
         running.id
     }
 
     /// Removes an action that the device reported. `None` if it is not in flight here.
-    pub fn end(&mut self, action: ActionId, now: Instant) -> Option<Ended> {
+    pub fn end(&mut self, action: ActionId, now: Instant, tables: &Tables) -> Option<Ended> {
         let ran = self.running.as_ref().is_some_and(|r| r.id == action);
         let action = if ran {
             let ended = self.running.take();
             self.running = self.queued.take();
+            let ended = ended?;
             if let Some(next) = &mut self.running {
-                // Its busy time counts from now. Its `until` stays: its window counts from the promised end
-                // of the action before. An early end of that one does not say that it starts early.
+                // Its busy time counts from now. Its bound moves only to later times: its window counts from the
+                // bound of the action before. An early end of that one does not say that it starts early.
                 next.ordered = now;
+                if ended.is_overdue(now) {
+                    next.until = next.until.max(now + tables.row(next.row).cost[next.size]);
+                }
             }
-            ended?
+            ended
         } else {
             self.queued.take()?
         };
         Some(Ended { action, ran })
     }
 
-    /// Moves f of an action that should have ended by now. `None` if its bound has not passed;
-    /// otherwise its members, or none if its overrun was counted before.
-    pub fn extend(&mut self, now: Instant, tables: &Tables) -> Option<&[RequestId]> {
+    /// The running action, if it should have ended by now and this was not counted yet. It counts from now on.
+    pub fn count_overrun(&mut self, now: Instant) -> Option<&Running> {
         let running = self.running.as_mut()?;
-        if running.lost || running.is_preemptable() || now <= running.until {
-            return None;
-        }
-        let delta = tables.dispatch_cost();
-        let age = now.since(running.ordered);
-        // At least a dispatch cost and a nanosecond: each extension must end after this step.
-        let tick = delta.max(Nanos::new(age.as_nanos() / EXTENSION_FRACTION + 1));
-        let row = tables.row(running.row);
-        // First the longest time ever measured is the estimate, then a fraction of its age.
-        let longest = running.ordered + row.max_seen[running.size] + delta;
-        running.until = if running.kind == Kind::BestEffort {
-            // It was preempted and stops late. The time of its whole stage says nothing about that.
-            now + tick
-        } else {
-            longest.max(now + tick)
-        };
-        // The queued action starts when this one ends, so its end moves, too.
-        if let Some(queued) = &mut self.queued {
-            let cost = tables.row(queued.row).cost[queued.size];
-            queued.until = queued.until.max(running.until + cost);
-        }
-        let counted = core::mem::replace(&mut running.overran, true);
-        Some(if counted { &[] } else { &running.members })
+        let uncounted = running.is_overdue(now) && !running.overran;
+        uncounted.then(|| {
+            running.overran = true;
+            &*running
+        })
     }
 
     /// Declares an action lost if the device should have reported it long ago.

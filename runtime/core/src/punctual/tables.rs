@@ -396,7 +396,7 @@ impl Tables {
             let (home, model) = (at / self.rows_each, self.rows[at].model);
             let alone = |row: &StageRow| row.cost_alone() + row.onward;
             let mut soonest = alone(&self.rows[at]);
-            if !places.is_empty() && places.is_home(home) {
+            if places.is_home(home) {
                 for &place in places.of(home, model) {
                     let there = self.row_at(place.into(), Row(at as u32));
                     soonest = soonest.min(alone(&self.rows[there.index()]));

@@ -15,7 +15,7 @@ impl Punctual {
     pub(super) fn expire(&mut self, index: usize, actions: &mut Actions) {
         while let Some(buffer) = self.view(index).next_final_answer() {
             let request = self.life.requests.get(buffer);
-            let lender = &mut self.partitions[index].lender;
+            let lender = self.partitions[index].lender_mut();
             if lender.has_waited_since(request.captured) {
                 let work = self.tables.cost_to_answer(request.task, request.stage);
                 lender.lost(work, self.now);
@@ -49,25 +49,26 @@ impl View<'_> {
         // One dispatch cost after f, as the report of an action that ends at f may take that long. At least
         // 1 ns after f: before that, the action has not overrun.
         let overrun = partition
-            .slot
+            .slot()
             .running()
             .filter(|r| !r.lost && !r.is_preemptable())
-            .map(|r| r.until + self.tables.dispatch_cost().max(Nanos::new(1)));
+            .map(|r| r.end(self.now, self.tables))
+            .map(|end| end + self.tables.dispatch_cost().max(Nanos::new(1)));
         // Optional stages may wait for nothing but the utilization cap. A running best-effort stage is not
         // interrupted for them: the time until the cap is used again is so short that each stage would be
         // preempted, and none would ever end.
-        let utilization = (partition.slot.running().is_none()
+        let utilization = (partition.slot().running().is_none()
             && !self.queues.optional().is_empty())
-        .then(|| partition.cap.recovers_at(Voluntary::Depth))
+        .then(|| partition.share_recovers_at(Voluntary::Depth))
         .filter(|at| *at > self.now);
-        let lost = partition.slot.in_flight();
+        let lost = partition.slot().in_flight();
         let lost = lost.filter(|r| !r.lost).map(|r| r.lost_from);
         optional
             .chain(best_effort)
             .chain(overrun)
             .chain(lost)
             .chain(utilization)
-            .chain(partition.waits)
+            .chain(partition.waits())
             .chain(self.look_ahead_due())
             .min()
     }

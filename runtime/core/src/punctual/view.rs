@@ -1,6 +1,8 @@
 //! The state that a decision about one partition reads. Decisions are functions of a [`View`] that
 //! return values: a stage to run, a time to decide again, a request to reject. `Punctual` applies them.
 
+use core::ops::Deref;
+
 use crate::ids::TaskId;
 use crate::punctual::ablation::{Ablation, Ablations};
 use crate::punctual::arrivals::ArrivalPredictor;
@@ -24,9 +26,9 @@ pub struct Holds {
     pub shedding: bool,
 }
 
-/// One partition at the time of this step, with the state that all partitions share.
+/// The state at the time of this step, that of all partitions.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct Shared<'a> {
     pub now: Instant,
     pub parameters: &'a PunctualConfig,
     pub tables: &'a Tables,
@@ -38,30 +40,63 @@ pub struct View<'a> {
     pub arrivals: &'a [ArrivalPredictor],
     pub partitions: &'a Partitions,
     pub places: &'a Places,
-    /// The partition's position among all.
-    pub index: usize,
-    pub partition: &'a Partition,
-    pub queues: &'a Queues,
     pub holds: Holds,
     pub ablations: Ablations,
 }
 
-impl<'a> View<'a> {
-    /// The same time and state, for another partition.
-    pub fn of(&self, index: usize) -> Self {
-        Self {
+/// The state that a policy's fields have. It borrows these and no others: the slack scans can be written to at the same
+/// time.
+macro_rules! shared {
+    ($punctual:ident) => {
+        $crate::punctual::view::Shared {
+            now: $punctual.now,
+            parameters: &$punctual.parameters,
+            tables: &$punctual.tables,
+            prices: $punctual.prices.as_ref(),
+            life: &$punctual.life,
+            reservations: &$punctual.reservations,
+            arrivals: &$punctual.arrivals,
+            partitions: &$punctual.partitions,
+            places: &$punctual.places,
+            holds: $punctual.holds,
+            ablations: $punctual.ablations,
+        }
+    };
+}
+pub(crate) use shared;
+
+impl<'a> Shared<'a> {
+    pub fn of(&self, index: usize) -> View<'a> {
+        View {
+            shared: *self,
             index,
             partition: &self.partitions[index],
             queues: &self.life.queues[index],
-            ..*self
         }
+    }
+}
+
+/// One partition, with the state of all.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    shared: Shared<'a>,
+    /// The partition's position among all.
+    pub index: usize,
+    pub partition: &'a Partition,
+    pub queues: &'a Queues,
+}
+
+impl<'a> Deref for View<'a> {
+    type Target = Shared<'a>;
+    fn deref(&self) -> &Shared<'a> {
+        &self.shared
     }
 }
 
 impl View<'_> {
     /// f: an upper bound on when the partition is free, if nothing else starts.
     pub fn free_from(&self) -> Instant {
-        self.partitions.free_from(self.index, self.now)
+        self.partitions.free_from(self.index, self.now, self.tables)
     }
 
     /// Whether the policy promises deadlines to a task's frames at present.

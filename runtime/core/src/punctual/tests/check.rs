@@ -57,7 +57,7 @@ fn the_check_after_each_step_finds_every_planted_fault() {
         found(&|s| plant(&mut s.life.queues[0]), expected);
     }
     for (expected, plant) in slot::FAULTS {
-        found(&|s| plant(&mut s.partitions[0].slot), expected);
+        found(&|s| plant(s.partitions[0].slot_mut()), expected);
     }
     for (expected, plant) in partition::FAULTS {
         found(&|s| plant(&mut s.partitions[0]), expected);

@@ -119,7 +119,7 @@ proptest! {
         let mut scheduler = world.scheduler.clone();
         scheduler.now = world.now;
         for index in 0..partitions {
-            let free = scheduler.partitions.free_from(index, scheduler.now);
+            let free = scheduler.view(index).free_from();
             let (view, scan) = scheduler.look(index);
             view.scan(scan, free, None);
             let scan = scan.clone();
