@@ -5,6 +5,7 @@
 use crate::action::Rejection;
 use crate::event::Arrival;
 use crate::ids::{StageId, TaskId};
+use crate::punctual::Punctual;
 use crate::punctual::lifecycle::requests::Request;
 use crate::punctual::lifecycle::{Grant, Joins};
 use crate::punctual::slack::{Candidate, SlackScan};
@@ -30,11 +31,14 @@ pub struct Admission<'a> {
     pub scan: &'a mut SlackScan,
 }
 
-impl<'a> Admission<'a> {
-    pub fn of((view, scan): (View<'a>, &'a mut SlackScan)) -> Self {
-        Self { view, scan }
+impl Punctual {
+    pub(super) fn admission(&mut self, index: usize) -> Admission<'_> {
+        let (view, scan) = self.look(index);
+        Admission { view, scan }
     }
+}
 
+impl Admission<'_> {
     /// The test at arrival: the buffer that `task` has for a submission, or the reason of its rejection.
     /// The submission is its own, or another task offloads it.
     pub fn entry(

@@ -6,7 +6,7 @@ use crate::actions::Actions;
 use crate::event::Arrival;
 use crate::ids::{RequestId, TaskId};
 use crate::punctual::Punctual;
-use crate::punctual::admission::{Admission, Entry};
+use crate::punctual::admission::Entry;
 use crate::punctual::lifecycle::requests::{State, Submission};
 use crate::time::Instant;
 
@@ -138,7 +138,7 @@ impl Punctual {
             self.life.finish(replaced, verdict, actions);
             return self.life.supersede(&request, &self.tables, actions);
         }
-        match Admission::of(self.look(index)).test(&request) {
+        match self.admission(index).test(&request) {
             Err(reason) => {
                 self.count_rejected_by_lending(request.task);
                 self.life.finish(buffer, Verdict::Rejected(reason), actions);

@@ -15,7 +15,7 @@ use crate::actions::Actions;
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::choice::Choice;
-use crate::punctual::mandatory::Promised;
+use crate::punctual::mandatory::{Member, Promised};
 use crate::punctual::optional::OptionalBatch;
 use crate::punctual::partition::Partition;
 use crate::punctual::places::{Set, bit, members, use_allowed};
@@ -158,26 +158,26 @@ impl<'a> Search<'a> {
         let members = view.queues.batch_members(jobs, job, row.sizes[size]);
         // If the next smaller size holds the same members, this one only pays for empty places.
         let filled = size == 0 || members.len() > usize::from(row.sizes[size - 1]);
-        let in_time = |(due, ..): &(Instant, i64, u16)| end + row.onward() <= *due;
+        let in_time = |member: &Member| end + row.onward() <= member.due;
         if !filled || !members.iter().all(in_time) {
             return None;
         }
         let leaves_rest = jobs.iter().any(|other| {
-            other.rest > Nanos::ZERO && members.iter().any(|(.., buffer)| *buffer == other.buffer)
+            other.rest > Nanos::ZERO && members.iter().any(|member| member.buffer == other.buffer)
         });
         let takes_own = view.places.overlap(place, view.index);
         let mut start_slack = self.slack_of_owners(view.index, place, end);
         if leaves_rest || takes_own {
             start_slack = start_slack.min(self.slack_after(view.index, end, &members));
         }
-        let due = members.iter().map(|(due, ..)| *due).min()?;
+        let due = members.iter().map(|member| member.due).min()?;
         start_slack = start_slack.min(signed(due, end + row.onward()));
         (start_slack >= 0).then(|| Choice {
             kind: Kind::Mandatory,
             home: view.index,
             row: there,
             size,
-            members: members.iter().map(|(.., buffer)| *buffer).collect(),
+            members: members.iter().map(|member| member.buffer).collect(),
             start_slack,
         })
     }

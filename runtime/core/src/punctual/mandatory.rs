@@ -4,18 +4,24 @@
 use crate::ids::BATCH_MAX;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::choice::Choice;
-use crate::punctual::lifecycle::queues::{MandatoryJob, Queues};
+use crate::punctual::lifecycle::queues::{MandatoryJob, OptionalJob, Queues};
 use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Kind;
 use crate::punctual::view::View;
 use crate::time::Instant;
 use crate::time::{ns, signed};
 
-/// Promised requests that run in one batch: deadline, charge for the stage, buffer. In EDF order.
-pub type Promised = heapless::Vec<(Instant, i64, u16), BATCH_MAX>;
+/// A promised request of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    pub due: Instant,
+    /// Its part of W for the stage ([`MandatoryJob::charge_of_stage`]).
+    pub charge: i64,
+    pub buffer: u16,
+}
 
-/// Requests with an answer that take free places of the batch: deadline, buffer.
-type Joining = heapless::Vec<(Instant, u16), BATCH_MAX>;
+/// In EDF order.
+pub type Promised = heapless::Vec<Member, BATCH_MAX>;
 
 impl View<'_> {
     /// The batch around the EDF head to start at `start`, after a scan for that time.
@@ -53,35 +59,34 @@ impl View<'_> {
             .queues
             .batch_members(self.queues.mandatory(), head, places);
         debug_assert_eq!(
-            promised.first().map(|(due, ..)| *due),
+            promised.first().map(|member| member.due),
             Some(head.due),
             "the head is the first member"
         );
         // Requests that hold a mandatory answer may take free places. They get no credit in the test,
         // because W does not count them, and the batch must end by their own deadlines.
-        let joining: Joining = self
+        let joining = self
             .queues
             .optional_members(head)
-            .filter(|(due, batch_max, _)| *batch_max >= places && start + cost <= *due)
-            .map(|(due, _, buffer)| (due, buffer))
-            .take(usize::from(places) - promised.len())
-            .collect();
+            .filter(|job| job.batch_max >= places && start + cost <= job.due)
+            .take(usize::from(places) - promised.len());
         let mut start_slack = if self.ablations.has(Ablation::MembersOnlyBatch) {
-            (signed(promised[0].0, start) - ns(cost)).min(0)
+            (signed(promised[0].due, start) - ns(cost)).min(0)
         } else {
             scan.least_after(&promised, ns(cost))
         };
-        for (due, _) in &joining {
-            start_slack = start_slack.min(signed(*due, start) - ns(cost));
+        let mut members: heapless::Vec<u16, BATCH_MAX> =
+            promised.iter().map(|member| member.buffer).collect();
+        for job in joining {
+            start_slack = start_slack.min(signed(job.due, start) - ns(cost));
+            members.extend([job.buffer]);
         }
-        let promised = promised.iter().map(|(_, _, buffer)| *buffer);
-        let members = promised.chain(joining.iter().map(|(_, buffer)| *buffer));
         Choice {
             kind: Kind::Mandatory,
             home: self.index,
             row: head.row,
             size,
-            members: members.collect(),
+            members,
             start_slack,
         }
     }
@@ -147,15 +152,18 @@ impl Queues {
                 }
                 others -= 1;
             }
-            let full = promised.push((entry.due, entry.charge_of_stage(), entry.buffer));
+            let full = promised.push(Member {
+                due: entry.due,
+                charge: entry.charge_of_stage(),
+                buffer: entry.buffer,
+            });
             assert!(full.is_ok(), "a batch has no more than {places} members");
         }
         promised
     }
 
-    /// Requests for the stage of `head` that hold a mandatory answer: deadline, largest batch, buffer. By
-    /// deadline.
-    fn optional_members(&self, head: &MandatoryJob) -> impl Iterator<Item = (Instant, u8, u16)> {
+    /// Requests for the stage of `head` that hold a mandatory answer, by deadline.
+    fn optional_members(&self, head: &MandatoryJob) -> impl Iterator<Item = &OptionalJob> {
         let group = (head.row, head.cohort);
         // The queue is sorted by (row, cohort, due), so the group is contiguous.
         let jobs = self.optional();
@@ -163,7 +171,6 @@ impl Queues {
         jobs[start..]
             .iter()
             .take_while(move |job| (job.row, job.cohort) == group)
-            .map(|job| (job.due, job.batch_max, job.buffer))
     }
 }
 
@@ -179,8 +186,8 @@ impl SlackScan {
         let mut credit = 0;
         let mut least = i64::MAX;
         for point in self.points() {
-            while let Some((_, charge, _)) = members.next_if(|(due, ..)| *due <= point.at) {
-                credit += charge;
+            while let Some(member) = members.next_if(|member| member.due <= point.at) {
+                credit += member.charge;
             }
             least = least.min(point.slack + credit - cost);
         }

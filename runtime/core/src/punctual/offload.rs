@@ -23,7 +23,7 @@ use crate::action::Rejection;
 use crate::event::Arrival;
 use crate::ids::TaskId;
 use crate::punctual::Punctual;
-use crate::punctual::admission::{Admission, Entry};
+use crate::punctual::admission::Entry;
 use crate::punctual::lifecycle::ledger::Note;
 use crate::time::Instant;
 
@@ -38,7 +38,7 @@ impl Punctual {
         let (own, captured) = (arrival.task, arrival.captured);
         let table = self.tables.task(own);
         let (target, index) = (table.offload_to, table.partition.index());
-        let entry = Admission::of(self.look(index)).entry(own, arrival, due);
+        let entry = self.admission(index).entry(own, arrival, due);
         if entry == Ok(Entry::Reserved) {
             // Even if the frame is offloaded: it was captured in this place of the period.
             let table = self.tables.task(own);
@@ -51,9 +51,9 @@ impl Punctual {
         // A reserved buffer goes with a reservation, whose promise needs no slack. But a demoted model has
         // no promises, so its frames are offloaded if the other task can promise them.
         let keeps = entry == Ok(Entry::Reserved) && !self.partitions.is_demoted(own, &self.tables)
-            || entry.is_ok() && Admission::of(self.look(index)).would_promise(own, captured, due);
+            || entry.is_ok() && self.admission(index).would_promise(own, captured, due);
         let other = self.tables.task(target).partition.index();
-        let mut other = Admission::of(self.look(other));
+        let mut other = self.admission(other);
         if !keeps
             && other.entry(target, arrival, due).is_ok()
             && other.would_promise(target, captured, due)

@@ -12,7 +12,7 @@ use crate::ids::PartitionId;
 use crate::punctual::Punctual;
 use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::lifecycle::queues::MandatoryJob;
-use crate::punctual::profile_monitor::ProfileOutcome;
+use crate::punctual::profile_monitor::{Measured, ProfileOutcome};
 use crate::punctual::scale::Change;
 use crate::punctual::slot::{Kind, Running};
 use crate::time::Nanos;
@@ -85,11 +85,16 @@ impl Punctual {
             self.life.note_all(&running.members, Note::Took(ratio));
         }
         if self.parameters.demotion {
-            let (overran, parameters) = (measured > budget, &self.parameters);
+            let parameters = &self.parameters;
+            let stage = Measured {
+                took: measured,
+                budget: raw,
+                overran: measured > budget,
+            };
             // Before the scale: if the model caused the overrun, the machine is not slow, and other models
             // must not pay by longer budgets.
             let monitor = self.partitions[index].profiles_mut();
-            match monitor.assess(model, (measured, raw), overran, parameters, self.now) {
+            match monitor.assess(model, stage, parameters, self.now) {
                 ProfileOutcome::Learn => {}
                 ProfileOutcome::Ignore => return,
                 ProfileOutcome::Demote(overrun_record) => {
@@ -160,14 +165,11 @@ impl Punctual {
         // The marks of an earlier call are out of date.
         self.life.queues[index].clear_late();
         loop {
-            let (requests, reservations) = (&self.life.requests, &self.reservations);
+            let reservations = &self.reservations;
             let value = |job: &MandatoryJob| match job {
                 job if job.late => 0,
                 job if job.extra => 1,
-                job => {
-                    let task = requests.get(job.buffer).task;
-                    2 + u8::from(!reservations.is_in_debt(task, self.now))
-                }
+                job => 2 + u8::from(!reservations.is_in_debt(job.task, self.now)),
             };
             let Some(buffer) = self.life.queues[index].next_to_drop(free, value) else {
                 return dropped;

@@ -59,6 +59,16 @@ enum Cause {
     Unknown,
 }
 
+/// The time of a stage that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    pub took: Nanos,
+    /// As profiled.
+    pub budget: Nanos,
+    /// It took longer than its budget at the present scale.
+    pub overran: bool,
+}
+
 /// All models on one partition.
 #[derive(Clone, Debug)]
 pub struct ProfileMonitor {
@@ -105,16 +115,15 @@ impl ProfileMonitor {
         }
     }
 
-    /// Records a stage and decides its consequence. `times`: measured, and the profiled budget.
+    /// Records a stage and decides its consequence.
     pub fn assess(
         &mut self,
         model: ModelId,
-        times: (Nanos, Nanos),
-        overran: bool,
+        stage: Measured,
         parameters: &PunctualConfig,
         now: Instant,
     ) -> ProfileOutcome {
-        self.record(model, times, overran, now);
+        self.record(model, stage, now);
         // A demoted model neither loses more nor says anything about the machine.
         if self.is_demoted(model) {
             return if self.may_be_reinstated(model, parameters, now) {
@@ -123,7 +132,7 @@ impl ProfileMonitor {
                 ProfileOutcome::Ignore
             };
         }
-        if !overran {
+        if !stage.overran {
             return ProfileOutcome::Learn;
         }
         match self.cause(model) {
@@ -141,16 +150,14 @@ impl ProfileMonitor {
         }
     }
 
-    /// Records a stage that took `measured` of a profiled budget.
-    fn record(
-        &mut self,
-        model: ModelId,
-        (measured, budget): (Nanos, Nanos),
-        overran: bool,
-        now: Instant,
-    ) {
+    fn record(&mut self, model: ModelId, stage: Measured, now: Instant) {
+        let Measured {
+            took,
+            budget,
+            overran,
+        } = stage;
         // Rounded up, so that a budget that `stretched` scales by it is no shorter than the measured time.
-        let ratio = (u128::from(measured.as_nanos()) * u128::from(WHOLE))
+        let ratio = (u128::from(took.as_nanos()) * u128::from(WHOLE))
             .div_ceil(u128::from(budget.as_nanos().max(1)));
         let record = &mut self.records[model.index()];
         if record.newest.len() == self.window {
@@ -285,6 +292,15 @@ mod tests {
         Instant::from_nanos(ms * 1_000_000)
     }
 
+    /// A stage that took this part of its budget.
+    fn took(percent: u64) -> Measured {
+        Measured {
+            took: Nanos::new(percent),
+            budget: Nanos::new(100),
+            overran: percent > 100,
+        }
+    }
+
     /// Each millisecond one stage of each model, in percent of its budget.
     fn courses(percent: [&[u64]; 3]) -> ProfileMonitor {
         let mut monitor = ProfileMonitor::new(3, &PunctualConfig::default());
@@ -292,9 +308,8 @@ mod tests {
         for step in 0..longest {
             for (model, course) in percent.iter().enumerate() {
                 if let Some(&percent) = course.get(step) {
-                    let took = (Nanos::new(percent), Nanos::new(100));
                     let model = ModelId(model as u16);
-                    monitor.record(model, took, percent > 100, at(step as u64));
+                    monitor.record(model, took(percent), at(step as u64));
                 }
             }
         }
@@ -350,7 +365,7 @@ mod tests {
         // The other model ran before.
         let mut monitor = courses([&[90; 4], &[90; 4], &[]]);
         for step in 10..20 {
-            monitor.record(A, (Nanos::new(300), Nanos::new(100)), true, at(step));
+            monitor.record(A, took(300), at(step));
         }
         assert_eq!(monitor.cause(A), Cause::Unknown);
         assert!(monitor.half_overran(A));
@@ -365,7 +380,7 @@ mod tests {
         let parameters = PunctualConfig::default();
         for step in 0..u64::from(parameters.reinstate_after) {
             assert!(!monitor.may_be_reinstated(A, &parameters, at(10_000)));
-            monitor.record(A, (Nanos::new(80), Nanos::new(100)), false, at(9 + step));
+            monitor.record(A, took(80), at(9 + step));
         }
         assert!(!monitor.may_be_reinstated(A, &parameters, at(9)));
         assert!(monitor.may_be_reinstated(A, &parameters, at(10_000)));

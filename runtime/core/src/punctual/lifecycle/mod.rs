@@ -18,7 +18,7 @@ use crate::config::{Config, Criticality};
 use crate::event::Answer;
 use crate::ids::{BATCH_MAX, RequestId, StageId, TaskId};
 use crate::punctual::lifecycle::ledger::{Ledger, Note};
-use crate::punctual::lifecycle::queues::{BestEffortJob, MandatoryJob, Queues};
+use crate::punctual::lifecycle::queues::{BestEffortJob, Job, MandatoryJob, Queues};
 use crate::punctual::lifecycle::requests::{Request, Requests, State, Submission};
 use crate::punctual::lifecycle::service::Service;
 use crate::punctual::lifecycle::weights::{Awaiting, Weights};
@@ -96,11 +96,7 @@ impl Lifecycle {
         let table = tables.task(request.task);
         let queues = &mut self.queues[table.partition.index()];
         queues.add_mandatory(MandatoryJob {
-            due: request.due,
-            order: request.order,
-            buffer,
-            row: tables.row_of(table, StageId(0)),
-            cohort: request.cohort,
+            job: Job::of(buffer, &request, tables),
             work: table.work(),
             rest: table.work_from(StageId(1)),
             running: false,
@@ -108,7 +104,6 @@ impl Lifecycle {
             joint: false,
             extra: grant.next.is_none(),
             late: false,
-            batch_max: table.batch_max,
         });
         if !grant.joins.is_empty() {
             queues.join(request.order, &grant.joins, tables);
@@ -380,14 +375,9 @@ impl Lifecycle {
             self.service.wake(request.task, index);
         }
         self.requests.transition(buffer, State::BestEffort);
+        let job = Job::of(buffer, &request, tables);
         queues.add_best_effort(BestEffortJob {
-            order,
-            buffer,
-            task: request.task,
-            row: tables.row_of(table, request.stage),
-            cohort: request.cohort,
-            due: request.due,
-            batch_max: table.batch_max,
+            job: Job { order, ..job },
             demoted: request.demoted,
         });
     }

@@ -1,6 +1,8 @@
 //! The jobs that wait on a partition: mandatory, optional and best-effort. The cost of joint promises
 //! is computed here, too, as it depends on which jobs wait.
 
+use core::ops::Deref;
+
 use crate::bounded::List;
 use crate::ids::{Confidence, TaskId};
 use crate::punctual::lifecycle::requests::{Request, Requests, State};
@@ -8,17 +10,41 @@ use crate::punctual::tables::{Row, Tables, TaskTable};
 use crate::time::ns;
 use crate::time::{Instant, Nanos};
 
+/// A request that waits for its next stage: what the choice of batches reads of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    pub buffer: u16,
+    pub task: TaskId,
+    /// Order of arrival: jobs with equal deadlines run in this order.
+    pub order: u64,
+    /// `FAR_FUTURE` if it has no deadline.
+    pub due: Instant,
+    /// The next stage to run.
+    pub row: Row,
+    pub cohort: u64,
+    pub batch_max: u8,
+}
+
+impl Job {
+    pub fn of(buffer: u16, request: &Request, tables: &Tables) -> Self {
+        let table = tables.task(request.task);
+        Self {
+            buffer,
+            task: request.task,
+            order: request.order,
+            due: request.due,
+            row: tables.row_of(table, request.stage),
+            cohort: request.cohort,
+            batch_max: table.batch_max,
+        }
+    }
+}
+
 /// Mandatory work of one request: its promise. It stays in the queue while a stage of it runs, with the work
 /// that is left after that stage. Slack must count that work (W in docs/proof.md).
 #[derive(Clone, Copy, Debug)]
 pub struct MandatoryJob {
-    pub due: Instant,
-    /// Order of arrival: jobs with equal deadlines run in this order.
-    pub order: u64,
-    pub buffer: u16,
-    /// The next stage to run.
-    pub row: Row,
-    pub cohort: u64,
+    pub job: Job,
     /// Work left (w), each stage at batch 1, without the running stage: f covers that one. For a joint
     /// promise, the first member has the cost of the batch and the others nothing for that stage.
     pub work: Nanos,
@@ -34,7 +60,6 @@ pub struct MandatoryJob {
     pub extra: bool,
     /// Scratch of the overrun handling: certain to be late, and no request can be dropped for it.
     pub late: bool,
-    pub batch_max: u8,
 }
 
 impl MandatoryJob {
@@ -53,17 +78,11 @@ impl MandatoryJob {
 /// A real-time request that holds an answer that counts and may go deeper.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionalJob {
-    /// The next stage.
-    pub row: Row,
-    pub cohort: u64,
-    pub due: Instant,
-    pub buffer: u16,
-    pub task: TaskId,
+    pub job: Job,
     /// The confidence of the answer that it holds.
     pub confidence: Confidence,
     /// The task's weight times the gain of the next stage.
     pub gain: u64,
-    pub batch_max: u8,
     /// Its task answers as soon as no deeper stage can start, instead of at the last moment.
     pub answer_early: bool,
 }
@@ -71,18 +90,23 @@ pub struct OptionalJob {
 /// A request without a promise that waits for its next stage.
 #[derive(Clone, Copy, Debug)]
 pub struct BestEffortJob {
-    pub order: u64,
-    pub buffer: u16,
-    pub task: TaskId,
-    /// The next stage.
-    pub row: Row,
-    pub cohort: u64,
-    /// `FAR_FUTURE` if it has no deadline.
-    pub due: Instant,
-    pub batch_max: u8,
+    pub job: Job,
     /// It is of a real-time task whose model is demoted.
     pub demoted: bool,
 }
+
+macro_rules! reads_as_its_job {
+    ($($kind:ty),*) => {$(
+        impl Deref for $kind {
+            type Target = Job;
+            fn deref(&self) -> &Job {
+                &self.job
+            }
+        }
+    )*};
+}
+
+reads_as_its_job!(MandatoryJob, OptionalJob, BestEffortJob);
 
 /// The three queues of a partition.
 ///
@@ -174,14 +198,9 @@ impl Queues {
         let own = tables.own(table, request.stage);
         let (_, answer) = request.answer.expect("an optional job holds an answer");
         let entry = OptionalJob {
-            row: own.runs_as,
-            cohort: request.cohort,
-            due: request.due,
-            buffer,
-            task: request.task,
+            job: Job::of(buffer, request, tables),
             confidence: answer.confidence,
             gain: own.gain_of(answer.confidence) * u64::from(table.weight),
-            batch_max: table.batch_max,
             answer_early: table.answer_early,
         };
         let key = (entry.row, entry.cohort, entry.due);
@@ -253,13 +272,13 @@ impl Queues {
         let entry = self.promise_of(buffer);
         debug_assert!(entry.running, "buffer {buffer} waits already");
         entry.running = false;
-        entry.cohort = request.cohort;
+        entry.job.cohort = request.cohort;
         entry.work = table.work_from(request.stage);
         entry.rest = table.work_from(request.stage.next());
         if entry.row != row {
             // Only the first stage is promised jointly, and that has ended: the later stages were
             // charged at batch 1 all the time.
-            entry.row = row;
+            entry.job.row = row;
             entry.promise = entry.order;
             entry.joint = false;
         } else if entry.joint {
@@ -285,11 +304,11 @@ impl Queues {
             "a request whose stage runs is not replaced: buffer {}",
             entry.buffer
         );
-        entry.cohort = request.cohort;
+        entry.job.cohort = request.cohort;
         // A conforming frame uses up its task's reservation, so an overrun must not drop it as an extra.
         entry.extra &= !conforms;
         let extra = entry.extra;
-        (core::mem::replace(&mut entry.buffer, buffer), extra)
+        (core::mem::replace(&mut entry.job.buffer, buffer), extra)
     }
 
     /// Merges `promises` and the promise of the request with this `order` into one joint promise.
@@ -489,7 +508,7 @@ pub const FAULTS: &[crate::punctual::fault::Fault<Queues>] = &[
         },
     ),
     ("a queue is out of order", |it| {
-        it.mandatory[0].due = Instant::FAR_FUTURE
+        it.mandatory[0].job.due = Instant::FAR_FUTURE
     }),
     ("a request is in no queue, or twice in one", |it| {
         it.mandatory.pop();
@@ -499,21 +518,15 @@ pub const FAULTS: &[crate::punctual::fault::Fault<Queues>] = &[
     }),
     (
         "a request in the best-effort queue is in another state",
-        |it| it.best_effort[0].buffer = it.mandatory[0].buffer,
+        |it| it.best_effort[0].job.buffer = it.mandatory[0].buffer,
     ),
     (
         "a request in the optional queue is in another state",
         |it| {
-            let (p, w) = (it.mandatory[0], it.best_effort[0]);
             it.optional.push(OptionalJob {
-                row: p.row,
-                cohort: 0,
-                due: p.due,
-                buffer: p.buffer,
-                task: w.task,
+                job: it.mandatory[0].job,
                 confidence: Confidence(0),
                 gain: 0,
-                batch_max: 1,
                 answer_early: false,
             });
         },
