@@ -162,7 +162,7 @@ fn kernel_padding(plan: &Plan) -> KernelPaddingSpec {
         .filter(|p| p.device == DeviceKind::Cuda);
     let fillers = partitions
         .enumerate()
-        .filter(|(_, partition)| partition.fills);
+        .filter(|(_, partition)| partition.fills());
     let mut times = LaunchTimes::default();
     let models = plan
         .models

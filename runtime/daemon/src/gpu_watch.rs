@@ -69,7 +69,7 @@ impl GpuWatch {
             .plan
             .partitions
             .iter()
-            .filter(|p| !p.is_place && !p.fills)
+            .filter(|p| !p.is_place() && !p.fills())
             .map(|p| p.tpcs.len() as u64);
         Some(Self {
             machine: gpu.host().machine,
@@ -93,7 +93,7 @@ impl GpuWatch {
         let on_gpu = plan.partitions.iter().filter(|p| !p.tpcs.is_empty());
         let granted = on_gpu.map(|partition| {
             let (name, tpcs, leader) = (&partition.name, partition.tpcs.len(), partition.cores[0]);
-            let kind = if partition.is_place {
+            let kind = if partition.is_place() {
                 "place"
             } else {
                 "partition"

@@ -38,7 +38,7 @@ pub use resolve::{
     Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FillRule, FrameNeeds,
     FramePlan, FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan,
     PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule, Reservation, Role, TaskRule,
-    ThreadPlan, VectorPlan, VectorRule,
+    ThreadPlan, UnitUse, VectorPlan, VectorRule,
 };
 
 use punctual_diagnostics::Problems;

@@ -46,7 +46,7 @@ pub(super) fn status(plan: &Plan, metrics: &Metrics) -> Option<String> {
     for (partition, metrics) in partitions {
         let finished = metrics.finished.load(Relaxed);
         everywhere += finished;
-        there += if partition.is_place { finished } else { 0 };
+        there += if partition.is_place() { finished } else { 0 };
     }
     in_words(places(plan), there, everywhere)
 }
@@ -74,7 +74,7 @@ fn places(plan: &Plan) -> u64 {
     let places = plan
         .partitions
         .iter()
-        .filter(|partition| partition.is_place);
+        .filter(|partition| partition.is_place());
     places.count() as u64
 }
 

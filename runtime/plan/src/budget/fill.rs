@@ -53,7 +53,7 @@ pub(super) fn launches(
     batches: &[Vec<u8>],
     problems: &mut Problems<'_>,
 ) -> Vec<Vec<LaunchProfile>> {
-    let fills = resolved.placement.partitions.iter().any(|p| p.fills);
+    let fills = resolved.placement.partitions.iter().any(|p| p.fills());
     let models = resolved.models.iter().enumerate();
     models
         .map(|(position, model)| {

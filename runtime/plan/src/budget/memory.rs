@@ -284,7 +284,7 @@ pub(super) fn items(inventory: &Inventory<'_>, program_bytes: u64) -> Vec<Memory
 /// The scheduler's tables and queues of each place.
 fn tables_of_places(inventory: &Inventory<'_>) -> Option<MemoryItem> {
     let places = inventory.resolved.placement.partitions.iter();
-    let places = places.filter(|partition| partition.is_place).count() as u64;
+    let places = places.filter(|partition| partition.is_place()).count() as u64;
     let bytes = bytes_of_partition(inventory);
     (places > 0).then(|| MemoryItem::new(Purpose::SchedulerTables, "places", bytes, places))
 }

@@ -84,7 +84,7 @@ fn judge(resolved: &Resolved<'_>, config: &Config, arrivals: &[ArrivalBound]) ->
         },
     };
     let partitions = resolved.placement.partitions.iter().enumerate();
-    let places = partitions.filter(|(_, partition)| partition.is_place);
+    let places = partitions.filter(|(_, partition)| partition.is_place());
     places
         .map(|(position, place)| judge.report(position, place))
         .collect()
@@ -103,11 +103,7 @@ impl Judge<'_> {
         PlaceReport {
             name: place.name.clone(),
             device: place.device,
-            units: if place.device.runs_on_cores() {
-                place.cores.clone()
-            } else {
-                place.tpcs.clone()
-            },
+            units: place.units().to_vec(),
             partition: None,
             models: models
                 .filter_map(|model| self.model(position, model))

@@ -106,7 +106,7 @@ pub(crate) fn test(
     let mut reports = Vec::new();
     let homes = partitions.iter().enumerate();
     // Nothing is promised on a place.
-    for (position, partition) in homes.filter(|(_, p)| !p.is_place) {
+    for (position, partition) in homes.filter(|(_, p)| !p.is_place()) {
         let id = PartitionId(position as u16);
         let report = offline::test_partition(config, id);
         match report.outcome {

@@ -66,14 +66,16 @@ pub(super) fn stretches(
 fn units(placement: &Placement, partition: usize) -> Units {
     let (position, partition) = (partition, &placement.partitions[partition]);
     let cores = placement.units();
-    if partition.fills {
+    if partition.fills() {
         // To the scheduler a device of its own: it never waits for the partitions that run at the same time.
         let all = placement.partitions.iter();
         let tpcs = all
             .filter_map(|p| p.tpcs.last())
             .max()
             .map_or(0, |last| last + 1);
-        let before = placement.partitions[..position].iter().filter(|p| p.fills);
+        let before = placement.partitions[..position]
+            .iter()
+            .filter(|p| p.fills());
         return Units {
             first: cores.len() as u16 + tpcs + before.count() as u16,
             count: 1,
@@ -124,7 +126,7 @@ fn model_configs(
         let (batches, partitions) = (&batches[position], &resolved.placement.partitions);
         let runs_on = |partition: usize| {
             let place = &partitions[partition];
-            let lent = place.is_place && place.device == model.device;
+            let lent = place.is_place() && place.device == model.device;
             let tasks = resolved.tasks.iter();
             tasks
                 .filter(|task| sharing.are_grouped(task.model, position))

@@ -154,14 +154,14 @@ fn stage_time(
     let partition = &partitions[position];
     let of = |entry| measured(entry, budgets, position);
     let beside = profile.stage_beside(stage, batch, units);
-    if partition.is_place {
+    if partition.is_place() {
         return beside.map(of).ok_or(Lacks::Beside);
     }
     let alone = profile
         .stage(stage, batch, units)
         .map(of)
         .ok_or(Lacks::Alone)?;
-    if partition.fills {
+    if partition.fills() {
         return Ok(fill::filling(alone));
     }
     if !has_places(partition.device, partitions) {
@@ -184,6 +184,6 @@ pub(super) fn measured(entry: &StageProfile, budgets: &Budgets<'_>, partition: u
 
 /// Whether any place is made of a device's compute units.
 pub(super) fn has_places(device: DeviceKind, partitions: &[Placed]) -> bool {
-    let mut places = partitions.iter().filter(|partition| partition.is_place);
+    let mut places = partitions.iter().filter(|partition| partition.is_place());
     places.any(|place| place.device == device)
 }

@@ -97,8 +97,7 @@ fn partition_plan(placed: &Placed) -> PartitionPlan {
         cores: placed.cores.clone(),
         tpcs: placed.tpcs.clone(),
         device: placed.device,
-        is_place: placed.is_place,
-        fills: placed.fills,
+        usage: placed.usage,
     }
 }
 

@@ -155,14 +155,14 @@ impl Plan {
             Role::Worker { partition, unit } => {
                 let partition = &self.partitions[partition.index()];
                 let PartitionPlan { name, tpcs, .. } = partition;
-                let kind = if partition.is_place {
+                let kind = if partition.is_place() {
                     "place"
                 } else {
                     "partition"
                 };
                 let purpose = match tpcs.len() {
                     0 => format!("{kind} {name}, unit {unit}"),
-                    _ if partition.fills => format!("{kind} {name}, fills"),
+                    _ if partition.fills() => format!("{kind} {name}, fills"),
                     tpcs => format!("{kind} {name}, leads {tpcs} TPCs"),
                 };
                 ("worker", purpose)
@@ -576,7 +576,7 @@ pub(super) fn units(partition: &PartitionPlan) -> String {
     match partition.tpcs[..] {
         [] if partition.device == DeviceKind::Ort => format!("{cores}, ONNX Runtime"),
         [] => cores,
-        _ if partition.fills => format!("{cores}, fills"),
+        _ if partition.fills() => format!("{cores}, fills"),
         [one] => format!("{cores}, TPC {one}"),
         [first, .., last] => format!("{cores}, TPCs {first}-{last}"),
     }

@@ -254,13 +254,13 @@ fn of_verification(model: &Model<'_>) -> Option<Warning> {
 
 fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let fills = placement.partitions.iter().filter(|p| p.fills);
+    let fills = placement.partitions.iter().filter(|p| p.fills());
     warnings.extend(fills.map(|p| Warning::FillsUnmeasured {
         partition: p.name.clone(),
     }));
     warnings.extend(placement.shared().map(|core| Warning::SharedCore { core }));
     let on_gpu = placement.partitions.iter();
-    let on_gpu = on_gpu.filter(|p| p.device == DeviceKind::Cuda && !p.is_place);
+    let on_gpu = on_gpu.filter(|p| p.device == DeviceKind::Cuda && !p.is_place());
     let partitions = on_gpu.count();
     if partitions > 1 && inputs.gpu().is_some_and(|gpu| !gpu.enforced) {
         warnings.push(Warning::TpcsNotEnforced { partitions });

@@ -130,7 +130,7 @@ pub(super) fn check_users(
         // Noted by `check`.
         return;
     }
-    for (position, partition) in partitions.iter().enumerate().filter(|(_, p)| p.fills) {
+    for (position, partition) in partitions.iter().enumerate().filter(|(_, p)| p.fills()) {
         let mut others = partitions.iter().enumerate();
         let leads = |other: &Placed| !other.tpcs.is_empty() && other.cores == partition.cores;
         if let Some((_, other)) = others.find(|(at, other)| *at != position && leads(other)) {

@@ -2,6 +2,7 @@
 //! packages and profiles, accounts, tasks that refer to each other.
 
 mod access;
+mod chosen;
 pub(crate) mod device;
 mod fill;
 mod frame;
@@ -19,6 +20,7 @@ mod threads;
 mod vectors;
 
 pub use access::{Access, AccessRule, AdmissionPlan, EntryPlan};
+pub use chosen::RangesRule;
 pub use device::DeviceRule;
 pub use fill::FillRule;
 pub use frame::{FrameNeeds, FramePlan, FrameRule};
@@ -28,11 +30,10 @@ pub(crate) use models::{MEASURE, Model, batches_up_to};
 pub use offload::OffloadRule;
 pub(crate) use offload::taker;
 pub use outputs::OutputRule;
-pub use partition::PartitionPlan;
+pub use partition::{PartitionPlan, UnitUse};
 pub use placement::PlacementRule;
 pub(crate) use placement::{Placed, Placement};
 pub use places::PlaceRule;
-pub use ranges::RangesRule;
 pub(crate) use tasks::Task;
 pub use tasks::{ChannelPlan, TaskRule};
 pub(crate) use threads::threads;

@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::inputs::DeviceKind;
 use crate::inputs::{GpuHost, Host, PolicyChoice};
 use crate::manifest::{Manifest, RawPartition};
+use crate::resolve::partition::UnitUse;
 use crate::resolve::powered::{Powered, in_mode, or_another_mode};
 
 /// What is wrong with the cores of partitions, or with those of the daemon.
@@ -109,21 +110,30 @@ pub(crate) struct Placed {
     pub(crate) cores: Vec<u16>,
     pub(crate) tpcs: Vec<u16>,
     pub(crate) device: DeviceKind,
-    /// No task is assigned to it; stages of others run there while its compute units are idle.
-    pub(crate) is_place: bool,
-    /// Its launches run on TPCs of others; `tpcs` are those that they are lowered for.
-    pub(crate) fills: bool,
+    pub(crate) usage: UnitUse,
     pub(crate) place: Place,
 }
 
 impl Placed {
-    /// How many compute units run its stages.
-    pub(crate) fn unit_count(&self) -> usize {
+    pub(crate) fn is_place(&self) -> bool {
+        self.usage == UnitUse::Idle
+    }
+
+    pub(crate) fn fills(&self) -> bool {
+        self.usage == UnitUse::Left
+    }
+
+    /// The compute units that run its stages.
+    pub(crate) fn units(&self) -> &[u16] {
         if self.device.runs_on_cores() {
-            self.cores.len()
+            &self.cores
         } else {
-            self.tpcs.len()
+            &self.tpcs
         }
+    }
+
+    pub(crate) fn unit_count(&self) -> usize {
+        self.units().len()
     }
 
     /// The same as profiles count them.
@@ -167,8 +177,10 @@ impl Placement {
                     cores: cores?,
                     tpcs,
                     device: raw.device,
-                    is_place: false,
-                    fills: raw.fill.is_some(),
+                    usage: match raw.fill {
+                        Some(_) => UnitUse::Left,
+                        None => UnitUse::Own,
+                    },
                     place: raw.place.clone(),
                 })
             })
@@ -208,7 +220,7 @@ impl Placement {
     }
 
     pub(crate) fn has_places(&self) -> bool {
-        self.partitions.iter().any(|p| p.is_place)
+        self.partitions.iter().any(|p| p.is_place())
     }
 
     /// Cores of partitions, as compute units: in the order of the partitions that name them. TPCs come after them.

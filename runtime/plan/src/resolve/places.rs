@@ -6,7 +6,9 @@ use punctual_core::{PLACED_PARTITIONS_MAX, PolicySpec as _, Units};
 use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned, numbers};
 use thiserror::Error;
 
+use super::partition::UnitUse;
 use super::placement::{Placed, Placement};
+use super::ranges::{Owners, Range};
 use crate::inputs::{DeviceKind, PlanInputs};
 use crate::manifest::{Manifest, PlaceChoice, RawPlace};
 
@@ -136,14 +138,6 @@ pub(crate) struct Home<'m> {
     pub(crate) device: DeviceKind,
     /// How many compute units it has.
     pub(crate) width: u16,
-}
-
-/// Contiguous compute units of one device: positions among the cores of all partitions, or TPCs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
-    pub(crate) name: String,
-    pub(crate) device: DeviceKind,
-    pub(crate) units: Units,
 }
 
 /// The devices whose partitions lend and borrow.
@@ -323,10 +317,8 @@ pub(super) fn find(
 /// What ranges become partitions of.
 struct Search<'a> {
     manifest: &'a Manifest,
-    placement: &'a Placement,
+    owners: Owners<'a>,
     homes: Vec<Home<'a>>,
-    /// Cores of partitions by position.
-    cores: Vec<u16>,
     granularity: u16,
 }
 
@@ -339,20 +331,9 @@ impl<'a> Search<'a> {
         });
         Self {
             manifest,
-            placement,
+            owners: Owners::of(placement),
             homes: homes.collect(),
-            cores: placement.units(),
             granularity: inputs.gpu().map_or(1, |gpu| gpu.granularity.max(1)),
-        }
-    }
-
-    /// The machine's numbers of compute units.
-    fn units(&self, device: DeviceKind, units: Units) -> Vec<u16> {
-        let positions = units.first..units.end();
-        if device.runs_on_cores() {
-            positions.map(|at| self.cores[usize::from(at)]).collect()
-        } else {
-            positions.collect()
         }
     }
 
@@ -361,7 +342,7 @@ impl<'a> Search<'a> {
         if let PlaceChoice::Cells(given) = raw.choice
             && let Some((home, device, units, cell)) = unaligned(given, &self.homes)
         {
-            let units = self.units(device, units);
+            let units = self.owners.units(device, units);
             let cause = PlaceRule::Unaligned {
                 home,
                 device,
@@ -383,7 +364,7 @@ impl<'a> Search<'a> {
         }
         let places: Vec<Placed> = ranges
             .into_iter()
-            .map(|range| self.placed(range, asked))
+            .map(|range| self.owners.partition(range, UnitUse::Idle, asked))
             .collect();
         // One is enough: they follow from each other.
         if problems.count() == before {
@@ -407,25 +388,6 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// A range as a partition. Those of TPCs get their leaders later.
-    fn placed(&self, range: Range, place: &Place) -> Placed {
-        let units = self.units(range.device, range.units);
-        let (cores, tpcs) = if range.device.runs_on_cores() {
-            (units, Vec::new())
-        } else {
-            (Vec::new(), units)
-        };
-        Placed {
-            name: range.name,
-            cores,
-            tpcs,
-            device: range.device,
-            is_place: true,
-            fills: false,
-            place: place.clone(),
-        }
-    }
-
     fn written(&self, raw: &RawPlace, problems: &mut Problems<'_>) -> Option<Placed> {
         let (device, units) = match (&raw.cores, &raw.tpcs) {
             (Some(cores), None) => (DeviceKind::Cpu, self.of_cores(cores, problems)?),
@@ -442,22 +404,23 @@ impl<'a> Search<'a> {
             device,
             units,
         };
-        let placed = self.placed(range, &raw.place);
+        let placed = self.owners.partition(range, UnitUse::Idle, &raw.place);
         (!self.cannot_be_granted(&placed, problems)).then_some(placed)
     }
 
     /// The positions of the cores of a place.
     fn of_cores(&self, named: &Spanned<Vec<u64>>, problems: &mut Problems<'_>) -> Option<Units> {
-        let own = self.placement.partitions.iter();
+        let own = self.owners.placement.partitions.iter();
         let own = own.filter(|partition| partition.device == DeviceKind::Cpu);
         let known: Vec<u16> = own.flat_map(|partition| partition.cores.clone()).collect();
         let mut positions = Vec::new();
-        for &core in named.value.iter().take(self.cores.len()) {
+        for &core in named.value.iter().take(self.owners.cores.len()) {
             let at = self
+                .owners
                 .cores
                 .iter()
                 .position(|known| u64::from(*known) == core);
-            let at = at.filter(|&at| known.contains(&self.cores[at]));
+            let at = at.filter(|&at| known.contains(&self.owners.cores[at]));
             let Some(at) = at else {
                 problems.add(&named.place, PlaceRule::CoreOfNoPartition { core, known });
                 return None;
@@ -467,10 +430,11 @@ impl<'a> Search<'a> {
         positions.sort_unstable();
         let first = positions.first().copied();
         let steps = positions.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-        let (Some(first), true) = (first, steps && named.value.len() <= self.cores.len()) else {
+        let (Some(first), true) = (first, steps && named.value.len() <= self.owners.cores.len())
+        else {
             let cause = PlaceRule::NotNeighbours {
                 cores: named.value.iter().map(|core| *core as u16).collect(),
-                order: self.cores.clone(),
+                order: self.owners.cores.clone(),
             };
             problems.add(&named.place, cause);
             return None;
@@ -502,39 +466,16 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// The leader of a place of TPCs: that of the partition that begins there, because two ranges that begin at one
-    /// TPC never work at once; else one of the cores that the manifest names.
+    /// Gives places of TPCs their leaders: each that begins inside a partition one of the cores that the manifest names.
     fn lead(&self, places: &mut [Placed], asked: &Place, problems: &mut Problems<'_>) {
-        let home = |first: u16| {
-            let mut homes = self.placement.partitions.iter();
-            let home = homes.find(|home| home.tpcs.first() == Some(&first));
-            home.map(|home| home.cores[0])
-        };
-        let begins = places
-            .iter()
-            .filter_map(|place| place.tpcs.first().copied());
-        let mut inside: Vec<u16> = begins.filter(|&first| home(first).is_none()).collect();
-        inside.sort_unstable();
-        inside.dedup();
-        let named = &self.placement.leaders;
-        if named.len() < inside.len() {
+        let begin = self.owners.begin_inside(places);
+        let named = &self.owners.placement.leaders;
+        if named.len() < begin.len() {
             let given = named.len();
             let leaders = self.manifest.daemon.leaders.cores.as_ref();
             let place = leaders.map_or(asked, |leaders| &leaders.place);
-            let begin = inside.clone();
             problems.add(place, PlaceRule::TooFewLeaders { begin, given });
         }
-        for place in places.iter_mut() {
-            let Some(&first) = place.tpcs.first() else {
-                continue;
-            };
-            let own = || {
-                let position = inside.iter().position(|begin| *begin == first)?;
-                named.get(position).copied()
-            };
-            // Without one, which was noted, any core will do.
-            let leader = home(first).or_else(own);
-            place.cores = vec![leader.unwrap_or(self.placement.first())];
-        }
+        self.owners.lead(places, named);
     }
 }

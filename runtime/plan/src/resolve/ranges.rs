@@ -1,203 +1,98 @@
-//! Every contiguous range of a device's units, for policies that choose among them while they run.
+//! Contiguous ranges of the compute units that the manifest's partitions own, as further partitions: places, and those among
+//! which a policy chooses while it runs.
 
-use std::collections::BTreeSet;
+use punctual_core::Units;
+use punctual_diagnostics::Place;
 
-use punctual_core::PolicySpec as _;
-use punctual_diagnostics::{Invalid, Problems, Rule, Spanned};
-use thiserror::Error;
-
+use super::partition::UnitUse;
 use super::placement::{Placed, Placement};
-use crate::inputs::{DeviceKind, GpuHost, PolicyChoice};
+use crate::inputs::DeviceKind;
 
-/// Teams of all ranges of 16 cores.
-const RANGES_OF_CORES_MAX: usize = 16 * 17 / 2;
-
-/// Hardware queues, one a stream: streams that share one wait for each other.
-const QUEUES: usize = 32;
-
-/// TPCs of which ranges may be made: those that begin at one TPC share a stream. A GPU with memory of its own needs a second
-/// stream for each, for the epoch that lies in that memory.
-const fn tpcs_max(integrated: bool) -> usize {
-    if integrated { QUEUES } else { QUEUES / 2 }
+/// Contiguous compute units of one device: positions among the cores of all partitions, or TPCs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) name: String,
+    pub(crate) device: DeviceKind,
+    pub(crate) units: Units,
 }
 
-/// Why a device cannot be divided anew at each stage.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum RangesRule {
-    /// A library's device, or several devices.
-    #[error("policy {policy:?} chooses among ranges of one device's compute units while it runs")]
-    SeveralDevices { policy: &'static str },
-    /// A mechanism that cannot change the TPCs of a stream.
-    #[error(
-        "policy {policy:?} gives each stage TPCs of its own, and {mechanism} cannot change those of a stream"
-    )]
-    NotRedivided {
-        policy: &'static str,
-        mechanism: String,
-    },
-    #[error(
-        "policy {policy:?} divides single TPCs, and {mechanism} grants them in multiples of {granularity}"
-    )]
-    Coarse {
-        policy: &'static str,
-        mechanism: String,
-        granularity: u16,
-    },
-    #[error(
-        "policy {policy:?} needs {streams} streams for {tpcs} TPCs, and this GPU has 32 hardware queues: at most {most} TPCs"
-    )]
-    TooManyStreams {
-        policy: &'static str,
-        tpcs: usize,
-        streams: usize,
-        most: usize,
-    },
+/// The owners of the units of which ranges are cut.
+pub(super) struct Owners<'a> {
+    pub(super) placement: &'a Placement,
+    /// Cores of partitions by position.
+    pub(super) cores: Vec<u16>,
 }
 
-impl Rule for RangesRule {
-    fn rule(&self) -> &'static str {
-        match self {
-            Self::SeveralDevices { .. } => "all partitions are of cores, or all are of TPCs",
-            Self::NotRedivided { .. } | Self::Coarse { .. } => {
-                "TPCs are divided anew only by masks that were tried on this machine"
-            }
-            Self::TooManyStreams { .. } => "no two streams share a hardware queue",
+impl<'a> Owners<'a> {
+    pub(super) fn of(placement: &'a Placement) -> Self {
+        Self {
+            placement,
+            cores: placement.units(),
         }
     }
 
-    fn help(&self) -> String {
-        match self {
-            Self::SeveralDevices { .. } => "choose policy = \"punctual\"".into(),
-            Self::NotRedivided { .. } | Self::Coarse { .. } => {
-                "`punctual board detect` says why masks are not used; or choose policy = \"punctual\"".into()
-            }
-            Self::TooManyStreams { most, .. } => {
-                format!("give the partitions {most} TPCs in all, or choose policy = \"punctual\"")
-            }
+    /// The machine's numbers of compute units.
+    pub(super) fn units(&self, device: DeviceKind, units: Units) -> Vec<u16> {
+        let positions = units.first..units.end();
+        if device.runs_on_cores() {
+            positions.map(|at| self.cores[usize::from(at)]).collect()
+        } else {
+            positions.collect()
         }
     }
-}
 
-impl Placement {
-    /// Adds every contiguous range of units that is not a partition yet.
-    pub(super) fn add_ranges(
-        &mut self,
-        policy: &Spanned<PolicyChoice>,
-        gpu: Option<&GpuHost>,
-        problems: &mut Problems<'_>,
-    ) {
-        let kinds: BTreeSet<DeviceKind> = self.partitions.iter().map(|p| p.device).collect();
-        let ranges = match kinds.into_iter().collect::<Vec<_>>()[..] {
-            // Those that are missing were noted.
-            [] => return,
-            [DeviceKind::Cpu] => self.of_cores(policy),
-            [DeviceKind::Cuda] => {
-                let tpcs = self.partitions.iter().map(|p| p.tpcs.len()).sum();
-                if let Some(cause) = gpu.and_then(|gpu| undividable(policy, gpu, tpcs)) {
-                    return problems.add(&policy.place, cause);
-                }
-                self.of_tpcs(policy)
-            }
-            _ => {
-                let policy_name = policy.value.name();
-                let cause = RangesRule::SeveralDevices {
-                    policy: policy_name,
-                };
-                return problems.add(&policy.place, cause);
-            }
+    /// A range as a partition. Those of TPCs get their leaders from [`lead`](Self::lead).
+    pub(super) fn partition(&self, range: Range, usage: UnitUse, place: &Place) -> Placed {
+        let units = self.units(range.device, range.units);
+        let (cores, tpcs) = if range.device.runs_on_cores() {
+            (units, Vec::new())
+        } else {
+            (Vec::new(), units)
         };
-        match ranges {
-            Ok(ranges) => self.partitions.extend(ranges),
-            Err((count, limit)) => {
-                let (what, count, limit) = ("partition", count as u64, limit as u64);
-                problems.add(&policy.place, Invalid::TooMany { what, count, limit });
-            }
+        Placed {
+            name: range.name,
+            cores,
+            tpcs,
+            device: range.device,
+            usage,
+            place: place.clone(),
         }
     }
 
-    fn of_cores(&self, policy: &Spanned<PolicyChoice>) -> Result<Vec<Placed>, (usize, usize)> {
-        let units = self.units();
-        let ranges = windows(&units, RANGES_OF_CORES_MAX)?;
-        let missing = |cores: &&[u16]| self.partitions.iter().all(|p| p.cores != *cores);
-        let range = |cores: &[u16]| Placed {
-            name: name("cores", cores),
-            cores: cores.to_vec(),
-            tpcs: Vec::new(),
-            device: DeviceKind::Cpu,
-            is_place: false,
-            fills: false,
-            place: policy.place.clone(),
-        };
-        Ok(ranges.into_iter().filter(missing).map(range).collect())
-    }
-
-    /// Ranges that begin at one TPC have one leader, and so one stream. The leaders are those of the manifest, in turn.
-    fn of_tpcs(&self, policy: &Spanned<PolicyChoice>) -> Result<Vec<Placed>, (usize, usize)> {
-        let tpcs: Vec<u16> = self
-            .partitions
-            .iter()
-            .flat_map(|p| p.tpcs.clone())
+    /// The TPCs at which ranges begin, and no partition does; rising.
+    pub(super) fn begin_inside(&self, ranges: &[Placed]) -> Vec<u16> {
+        let begins = ranges.iter().filter_map(|range| range.tpcs.first());
+        let mut inside: Vec<u16> = begins
+            .copied()
+            .filter(|&first| self.leader_at(first).is_none())
             .collect();
-        let ranges = windows(&tpcs, QUEUES * (QUEUES + 1) / 2)?;
-        let named = self.partitions.iter().map(|p| p.cores[0]);
-        let mut leaders: Vec<u16> = named.chain(self.leaders.iter().copied()).collect();
-        leaders.sort_unstable();
-        leaders.dedup();
-        let leader = |first: u16| {
-            let mut begin = self.partitions.iter();
-            let own = begin.find(|p| p.tpcs.first() == Some(&first));
-            own.map_or(leaders[usize::from(first) % leaders.len()], |p| p.cores[0])
-        };
-        let missing = |tpcs: &&[u16]| self.partitions.iter().all(|p| p.tpcs != *tpcs);
-        let range = |tpcs: &[u16]| Placed {
-            name: name("tpcs", tpcs),
-            cores: vec![leader(tpcs[0])],
-            tpcs: tpcs.to_vec(),
-            device: DeviceKind::Cuda,
-            is_place: false,
-            fills: false,
-            place: policy.place.clone(),
-        };
-        Ok(ranges.into_iter().filter(missing).map(range).collect())
+        inside.sort_unstable();
+        inside.dedup();
+        inside
     }
-}
 
-/// What prevents a policy on `tpcs` TPCs of this GPU.
-fn undividable(policy: &Spanned<PolicyChoice>, gpu: &GpuHost, tpcs: usize) -> Option<RangesRule> {
-    let (policy, mechanism) = (policy.value.name(), gpu.mechanism.clone());
-    let granularity = gpu.granularity.max(1);
-    if !gpu.redivides {
-        return Some(RangesRule::NotRedivided { policy, mechanism });
+    /// Gives ranges of TPCs their leaders. Two that begin at one TPC never work at once, so they have one leader: that of
+    /// the partition that begins there, or one of `leaders`, in turn.
+    pub(super) fn lead(&self, ranges: &mut [Placed], leaders: &[u16]) {
+        let inside = self.begin_inside(ranges);
+        for range in ranges {
+            let Some(&first) = range.tpcs.first() else {
+                continue;
+            };
+            let own = || {
+                let turn = inside.iter().position(|begin| *begin == first)?;
+                leaders.get(turn % leaders.len().max(1)).copied()
+            };
+            // Without one, which was noted, any core will do.
+            let leader = self.leader_at(first).or_else(own);
+            range.cores = vec![leader.unwrap_or(self.placement.first())];
+        }
     }
-    if granularity > 1 {
-        return Some(RangesRule::Coarse {
-            policy,
-            mechanism,
-            granularity,
-        });
-    }
-    let most = tpcs_max(gpu.integrated);
-    (tpcs > most).then_some(RangesRule::TooManyStreams {
-        policy,
-        tpcs,
-        streams: tpcs * QUEUES / most,
-        most,
-    })
-}
 
-/// All runs of neighbours, the shortest first; how many there are and may be, if that is too many.
-fn windows(units: &[u16], limit: usize) -> Result<Vec<&[u16]>, (usize, usize)> {
-    let count = units.len() * (units.len() + 1) / 2;
-    if count > limit {
-        return Err((count, limit));
+    /// The leader of the partition that begins at a TPC.
+    fn leader_at(&self, first: u16) -> Option<u16> {
+        let mut owners = self.placement.partitions.iter();
+        let owner = owners.find(|owner| owner.tpcs.first() == Some(&first));
+        owner.map(|owner| owner.cores[0])
     }
-    Ok((1..=units.len())
-        .flat_map(|length| units.windows(length))
-        .collect())
-}
-
-fn name(what: &str, units: &[u16]) -> String {
-    let names: Vec<String> = units.iter().map(ToString::to_string).collect();
-    format!("{what}-{}", names.join("-"))
 }
