@@ -13,6 +13,7 @@ mod look_ahead;
 mod plans;
 mod price;
 mod random_plans;
+mod refused;
 mod slack;
 mod workload;
 mod world;
