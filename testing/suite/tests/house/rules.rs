@@ -16,10 +16,6 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ),
     ("runtime/client-c", "the client library's C interface"),
     (
-        "bench/channel-compare",
-        "records in shared memory, as the other channels have them",
-    ),
-    (
         "libsmctrl-sys",
         "a C library, and memory of the CUDA driver",
     ),
@@ -270,7 +266,6 @@ const KERNEL: &[&str] = &[
 
 /// Programs that print by themselves: tools of this tree's developers, and a library in the place of a driver.
 const PRINTING: &[&str] = &[
-    "bench/channel-compare/",
     "testing/emulated-driver/",
     "testing/vectors/",
 ];
