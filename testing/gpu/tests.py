@@ -26,7 +26,6 @@ import tempfile
 PROGRAMS = {
     "known_answers": ("punctual-cuda-measuring", [], 60),
     "conformance": ("punctual-device-cuda", [], 240),
-    "cold_start": ("punctual-cuda-measuring", [], 60),
     "device": ("punctual-device-cuda", [], 120),
     "weights": ("punctual-device-cuda", [], 60),
     "process": ("punctual-daemon", ["gpu::"], 120),

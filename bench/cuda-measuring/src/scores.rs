@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use punctual_cuda_kernels::Arguments;
-use punctual_device_cuda::driver::{CallError, Context, DeviceMemory, Stream};
+use punctual_device_cuda::driver::{Attribute, CallError, Context, DeviceMemory, Stream};
 use punctual_device_cuda::launch_times::Direct;
-use punctual_device_cuda::lower::{Place, Program};
+use punctual_device_cuda::lower::{Place, Program, Target};
 use punctual_device_cuda::{PAGE_BYTES, StartError};
 use punctual_model::Network;
 
-use crate::target;
-
 /// A network that runs launch by launch, for batches of `batch` images.
 pub fn direct(context: &Arc<Context>, network: &Network, batch: u8) -> Result<Direct, StartError> {
-    let target = target(context.gpu(), PAGE_BYTES)?;
+    let gpu = context.gpu();
+    let target = Target {
+        multiprocessors: gpu.attribute(Attribute::Multiprocessors)?,
+        compute_capability: gpu.compute_capability()?,
+        page_bytes: PAGE_BYTES,
+    };
     let program = Program::lower(network, &[batch], &target, &[])?;
     Direct::new(Stream::new(context, 0)?, network, program)
 }
@@ -47,11 +50,7 @@ pub fn of_every_exit(direct: &Direct, images: &[&[f32]]) -> Result<Vec<Vec<Vec<f
 }
 
 /// `count` floats of a workspace, from byte `from` on.
-pub(crate) fn floats(
-    workspace: &DeviceMemory,
-    from: u64,
-    count: u32,
-) -> Result<Vec<f32>, CallError> {
+fn floats(workspace: &DeviceMemory, from: u64, count: u32) -> Result<Vec<f32>, CallError> {
     let mut bytes = vec![0; count as usize * size_of::<f32>()];
     workspace.read(from as usize, &mut bytes)?;
     let floats = bytes.as_chunks::<4>().0.iter().copied();

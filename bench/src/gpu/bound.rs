@@ -197,16 +197,6 @@ pub const BOUNDS: &[Bound] = &[
         of_time: true,
     },
     Bound {
-        id: "cold-start",
-        step: "cold-start",
-        what: "process start to first answer but for cuInit and the context, batch 1: reactive over ours",
-        unit: "x sooner",
-        limit: Limit::AtLeast(5.0),
-        aim: None,
-        source: "PASK, section V-A: 5.62",
-        of_time: true,
-    },
-    Bound {
         id: "too-long",
         step: "prediction",
         what: "p99 of what stages end before their predicted time",

@@ -1,10 +1,12 @@
 //! Which steps run, one after the other, and what is kept of them.
 
-use punctual_platform::clock;
+use punctual_platform::{clock, output};
 
 use super::folder::{Folder, FolderError, Outcome, Record};
 use super::machine::{self, Machine};
-use super::step::Step;
+use super::report::verdict;
+use super::runner::Ran;
+use super::step::{Prerequisite, Step, Timed};
 
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
@@ -22,11 +24,8 @@ pub struct NoSuchStep {
     known: String,
 }
 
-/// Steps in the order in which they run: what a step needs stands before it.
-pub type Steps<'s> = [&'s dyn Step];
-
-/// The steps that are asked for, those included that they need.
-pub fn chosen<'s>(steps: &Steps<'s>, choice: &Choice) -> Result<Vec<&'s dyn Step>, NoSuchStep> {
+/// The steps that are asked for, those included that they need. What a step needs stands before it.
+pub fn chosen<'s>(steps: &[Timed<'s>], choice: &Choice) -> Result<Vec<Timed<'s>>, NoSuchStep> {
     for name in choice.only.iter().chain(&choice.again) {
         find(steps, name)?;
     }
@@ -35,22 +34,22 @@ pub fn chosen<'s>(steps: &Steps<'s>, choice: &Choice) -> Result<Vec<&'s dyn Step
         return Ok(steps.to_vec());
     }
     // From the last, so that what a needed step needs is needed, too.
-    for step in steps.iter().rev() {
+    for Timed { step, .. } in steps.iter().rev() {
         if wanted.contains(&step.name()) {
             wanted.extend(step.needs());
         }
     }
-    let is_wanted = |step: &&&dyn Step| wanted.contains(&step.name());
+    let is_wanted = |timed: &&Timed<'_>| wanted.contains(&timed.step.name());
     Ok(steps.iter().filter(is_wanted).copied().collect())
 }
 
-pub fn find<'s>(steps: &Steps<'s>, name: &str) -> Result<&'s dyn Step, NoSuchStep> {
-    let found = steps.iter().find(|step| step.name() == name);
+pub fn find<'s>(steps: &[Timed<'s>], name: &str) -> Result<Timed<'s>, NoSuchStep> {
+    let found = steps.iter().find(|timed| timed.step.name() == name);
     found.copied().ok_or_else(|| NoSuchStep {
         name: name.to_owned(),
         known: steps
             .iter()
-            .map(|step| step.name())
+            .map(|timed| timed.step.name())
             .collect::<Vec<_>>()
             .join(", "),
     })
@@ -69,45 +68,82 @@ pub enum Progress<'p> {
     /// A step has a result from before.
     Kept,
     Begins,
-    Ended(&'p Outcome),
+    Ended(&'p Record),
+}
+
+impl Progress<'_> {
+    /// Says it of a step, the `index`th of `all`.
+    pub fn note(self, index: usize, all: usize, Timed { step, seconds }: Timed<'_>) {
+        let place = format!("[{}/{all}] {}", index + 1, step.name());
+        let record = match self {
+            Self::Kept => return output::note(format_args!("{place}: has a result")),
+            Self::Begins => {
+                let about = step.about();
+                return output::note(format_args!("{place}: {about} (about {seconds} s)"));
+            }
+            Self::Ended(record) => record,
+        };
+        let seconds = record.seconds;
+        match &record.outcome {
+            Outcome::Measured(_) => {
+                let (verdict, _) = verdict::judge(record, step.of_time());
+                let verdict = verdict.name();
+                output::note(format_args!("{place}: {verdict} after {seconds:.1} s"));
+            }
+            Outcome::NotMeasured { why } => {
+                output::note(format_args!("{place}: not measured: {why}"));
+            }
+            Outcome::Failed { why } => output::note(format_args!("{place}: failed: {why}")),
+        }
+    }
 }
 
 impl Course<'_> {
     /// Runs the steps that have no result yet, and keeps what becomes of each as it ends. A step that
-    /// failed, or had not what it needs, is tried again.
+    /// failed, or had not what it needs, is tried again. What became of each of these steps, in their order.
     pub fn run(
         &self,
-        steps: &Steps<'_>,
+        steps: &[Timed<'_>],
         again: &[String],
-        mut execute: impl FnMut(&dyn Step) -> Outcome,
-        mut tell: impl FnMut(usize, &dyn Step, Progress<'_>),
-    ) -> Result<(), FolderError> {
-        for (index, &step) in steps.iter().enumerate() {
+        mut execute: impl FnMut(Timed<'_>) -> Ran,
+        mut tell: impl FnMut(usize, Timed<'_>, Progress<'_>),
+    ) -> Result<Vec<Record>, FolderError> {
+        let mut records = Vec::new();
+        for (index, &timed) in steps.iter().enumerate() {
+            let step = timed.step;
             let before = self.folder.read_of(step.name(), self.machine, self.quick)?;
-            let has_result = before.is_some_and(|record| record.outcome.is_measured());
-            if has_result && !again.iter().any(|name| name == step.name()) {
-                tell(index, step, Progress::Kept);
+            let kept = before.filter(|record| record.outcome.is_measured());
+            let wanted = again.iter().any(|name| name == step.name());
+            if let Some(record) = kept.filter(|_| !wanted) {
+                tell(index, timed, Progress::Kept);
+                records.push(record);
                 continue;
             }
-            tell(index, step, Progress::Begins);
+            tell(index, timed, Progress::Begins);
             let (began, start) = (machine::date(), clock::now_ns());
-            let outcome = match self.missing(step)? {
-                Some(need) => Outcome::NotMeasured {
-                    why: super::step::Prerequisite::Step(need).to_string(),
+            let Ran { outcome, clocks } = match self.missing(step)? {
+                Some(need) => Ran {
+                    outcome: Outcome::NotMeasured {
+                        why: Prerequisite::Step(need).to_string(),
+                    },
+                    clocks: Vec::new(),
                 },
-                None => execute(step),
+                None => execute(timed),
             };
-            tell(index, step, Progress::Ended(&outcome));
-            self.folder.write(&Record {
+            let record = Record {
                 step: step.name().to_owned(),
                 outcome,
+                clocks,
                 began,
                 seconds: (clock::now_ns() - start) as f64 / 1e9,
                 machine: self.machine.clone(),
                 quick: self.quick,
-            })?;
+            };
+            tell(index, timed, Progress::Ended(&record));
+            self.folder.write(&record)?;
+            records.push(record);
         }
-        Ok(())
+        Ok(records)
     }
 
     /// What a step needs and has no result.
@@ -124,8 +160,7 @@ impl Course<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::folder::tests::Temporary;
-    use super::super::machine::tests::machine;
+    use super::super::fixtures::{machine, made};
     use super::super::result::StepResult;
     use super::super::step::{Session, StepError};
     use super::*;
@@ -145,21 +180,21 @@ mod tests {
             self.1
         }
 
-        fn seconds(&self) -> u32 {
-            1
-        }
-
         fn run(&self, _: &Session<'_>) -> Result<StepResult, StepError> {
             Ok(StepResult::default())
         }
     }
 
-    const FAKES: &Steps<'static> = &[
-        &Fake("a", &[]),
-        &Fake("b", &["a"]),
-        &Fake("c", &["b"]),
-        &Fake("d", &[]),
+    const FAKES: &[Timed<'static>] = &[
+        timed(&Fake("a", &[])),
+        timed(&Fake("b", &["a"])),
+        timed(&Fake("c", &["b"])),
+        timed(&Fake("d", &[])),
     ];
+
+    const fn timed(step: &'static dyn Step) -> Timed<'static> {
+        Timed { step, seconds: 1 }
+    }
 
     fn names(only: &[&str]) -> Vec<&'static str> {
         let choice = Choice {
@@ -167,7 +202,7 @@ mod tests {
             again: Vec::new(),
         };
         let steps = chosen(FAKES, &choice).expect("known steps");
-        steps.iter().map(|step| step.name()).collect()
+        steps.iter().map(|timed| timed.step.name()).collect()
     }
 
     /// Runs all fakes; those in `failing` fail. Says which were run.
@@ -180,14 +215,18 @@ mod tests {
         };
         let again: Vec<String> = again.iter().map(|name| (*name).to_owned()).collect();
         let mut executed = Vec::new();
-        let execute = |step: &dyn Step| {
+        let execute = |Timed { step, .. }: Timed<'_>| {
             executed.push(step.name().to_owned());
-            if failing.contains(&step.name()) {
+            let outcome = if failing.contains(&step.name()) {
                 Outcome::Failed {
                     why: "it is planted".into(),
                 }
             } else {
                 Outcome::Measured(StepResult::default())
+            };
+            Ran {
+                outcome,
+                clocks: Vec::new(),
             }
         };
         course
@@ -221,7 +260,8 @@ mod tests {
 
     #[test]
     fn a_second_run_goes_on_where_the_first_one_stopped() {
-        let Temporary(folder) = &Temporary::new("resume");
+        let made = made("resume", &[]);
+        let folder = &Folder::open(&made).expect("a folder");
         assert_eq!(run(folder, &[], &[]), ["a", "b", "c", "d"]);
         assert_eq!(run(folder, &[], &[]), [""; 0]);
         assert_eq!(run(folder, &["b"], &[]), ["b"]);
@@ -232,7 +272,8 @@ mod tests {
 
     #[test]
     fn a_failed_step_stops_only_what_builds_on_it_and_is_tried_again() {
-        let Temporary(folder) = &Temporary::new("failed");
+        let made = made("failed", &[]);
+        let folder = &Folder::open(&made).expect("a folder");
         assert_eq!(run(folder, &[], &["b"]), ["a", "b", "d"]);
         let outcome = |step| folder.read(step).expect("read").expect("ended").outcome;
         assert!(matches!(outcome("b"), Outcome::Failed { .. }));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use punctual_platform::{files, read};
 use serde::{Deserialize, Serialize};
 
+use super::clocks::Reading;
 use super::machine::Machine;
 use super::result::StepResult;
 
@@ -15,6 +16,9 @@ use super::result::StepResult;
 pub struct Record {
     pub step: String,
     pub outcome: Outcome,
+    /// What the clocks were meanwhile; read in first light only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<Reading>,
     pub began: String,
     pub seconds: f64,
     pub machine: Machine,
@@ -146,54 +150,31 @@ impl Folder {
 }
 
 #[cfg(test)]
-pub mod tests {
-    use super::super::machine::tests::machine;
+mod tests {
+    use super::super::fixtures::{machine, made, record};
     use super::*;
 
-    /// A folder that is removed when the test is over.
-    pub struct Temporary(pub Folder);
-
-    impl Temporary {
-        /// `name` tells tests apart.
-        pub fn new(name: &str) -> Self {
-            let name = format!("punctual-gpu-{name}-{}", std::process::id());
-            Self(Folder::open(&std::env::temp_dir().join(name)).expect("a folder"))
-        }
-    }
-
-    impl Drop for Temporary {
-        fn drop(&mut self) {
-            // A file left behind does no harm.
-            let _ = fs::remove_dir_all(self.0.path());
-        }
-    }
-
-    fn record(quick: bool) -> Record {
+    fn measured() -> Record {
         let mut result = StepResult::default();
         result.figure("guards", "resnet50", 1.25);
-        Record {
-            step: "preemption".into(),
-            outcome: Outcome::Measured(result),
-            began: "2026-11-21 22:45:45 UTC".into(),
-            seconds: 1.5,
-            machine: machine("a"),
-            quick,
-        }
+        record(result)
     }
 
     #[test]
     fn what_was_written_is_read_again() {
-        let Temporary(folder) = &Temporary::new("read");
+        let made = made("read", &[]);
+        let folder = Folder::open(&made).expect("a folder");
         assert_eq!(folder.read("preemption").expect("no file"), None);
-        folder.write(&record(false)).expect("written");
+        folder.write(&measured()).expect("written");
         let found = folder.read_of("preemption", &machine("a"), false);
-        assert_eq!(found.expect("read"), Some(record(false)));
+        assert_eq!(found.expect("read"), Some(measured()));
     }
 
     #[test]
     fn results_of_another_gpu_or_of_other_sizes_are_refused() {
-        let Temporary(folder) = &Temporary::new("other");
-        folder.write(&record(false)).expect("written");
+        let made = made("other", &[]);
+        let folder = Folder::open(&made).expect("a folder");
+        folder.write(&measured()).expect("written");
         let quick = folder.read_of("preemption", &machine("a"), true);
         assert!(matches!(quick, Err(FolderError::Other { .. })), "{quick:?}");
         let other = folder.read_of("preemption", &machine("b"), false);
@@ -203,7 +184,8 @@ pub mod tests {
 
     #[test]
     fn a_file_that_is_no_result_is_named() {
-        let Temporary(folder) = &Temporary::new("broken");
+        let made = made("broken", &[]);
+        let folder = Folder::open(&made).expect("a folder");
         folder
             .write_text("disb.json", "{\"step\": 3}")
             .expect("written");

@@ -52,8 +52,9 @@ impl Load {
         let start = clock::now_ns();
         let id = rig.submit(stage_run, Criticality::RealTime)?;
         loop {
-            let Event::Finished(finished) = rig.event()? else {
-                return Err(StepError::NotRun(stage_run));
+            let finished = match rig.event()? {
+                Event::Finished(finished) => finished,
+                other => return Err(StepError::Unexpected(Box::new(other))),
             };
             if finished.action == id {
                 return Ok(clock::now_ns() - start);

@@ -121,24 +121,9 @@ pub fn date() -> String {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
+    use super::super::fixtures::machine;
     use super::*;
-
-    pub fn machine(uuid: &str) -> Machine {
-        Machine {
-            device: "Test GPU".into(),
-            uuid: uuid.into(),
-            compute_capability: "8.7".into(),
-            multiprocessors: 16,
-            memory_bytes: 8 << 30,
-            integrated: true,
-            driver: "12.6".into(),
-            clocks: "at most 1300 MHz, memory 3199 MHz".into(),
-            power_mode: "MAXN".into(),
-            host: "Arm".into(),
-            emulated: false,
-        }
-    }
 
     #[test]
     fn the_same_gpu_at_other_clocks_is_the_same_and_with_fewer_multiprocessors_it_is_not() {

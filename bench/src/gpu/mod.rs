@@ -1,11 +1,13 @@
 //! `punctual bench gpu`: everything that must be known about the CUDA device on a GPU, in one command
-//! that takes eight minutes and can be interrupted.
+//! that takes six minutes and can be interrupted.
 
 mod bound;
-mod child;
+mod clocks;
 mod course;
 mod division;
 mod first;
+#[cfg(test)]
+mod fixtures;
 mod folder;
 mod load;
 mod machine;
@@ -13,22 +15,23 @@ mod report;
 mod result;
 mod rig;
 mod roofline;
+mod runner;
 mod step;
 mod steps;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use punctual_device_cuda::driver::OpenError;
 use punctual_platform::files::write_whole;
 use punctual_platform::output::{self, OutputError};
 use punctual_report::Table;
 
-use self::course::{Choice, Course, NoSuchStep, Progress};
-use self::folder::{Folder, FolderError, Outcome};
+use self::course::{Choice, Course, NoSuchStep};
+use self::folder::{Folder, FolderError};
 use self::machine::Machine;
-use self::report::Report;
-use self::step::{Session, Step, StepError};
+use self::report::{Report, first_light};
+use self::runner::Runner;
+use self::step::{Session, StepError, Timed};
 use self::steps::locking::LockOrder;
 use punctual_platform::termination::{Terminates, Termination};
 
@@ -100,21 +103,12 @@ pub struct Options {
     /// Print the report, or the predictions, as JSON.
     #[arg(long)]
     json: bool,
-    /// Answer once in this process and print when things were done.
-    #[arg(long, hide = true, value_name = "ORDER", requires = "package")]
-    cold_start: Option<String>,
     /// Make a context, lock memory before or after that, and print what the process has.
     #[arg(long, hide = true, value_name = "ORDER")]
     lock_order: Option<LockOrder>,
-    /// The network that answers.
-    #[arg(long, hide = true, value_name = "FILE")]
-    package: Option<PathBuf>,
-    /// Run one step in this process and print its outcome.
+    /// Run one step in this process, of first light with --first, and print its outcome.
     #[arg(long, hide = true, value_name = "STEP")]
     step: Option<String>,
-    /// Likewise, of first light.
-    #[arg(long, hide = true, value_name = "STEP")]
-    first_step: Option<String>,
     /// Where first light reads the files of kernel and system.
     #[arg(long, hide = true, value_name = "FOLDER", default_value = "/")]
     root: PathBuf,
@@ -139,7 +133,7 @@ pub enum Error {
     /// The program's own file is not known.
     #[error("each step runs in a process of its own, and this program's path is unknown: {0}")]
     Program(std::io::Error),
-    /// A process that was to answer once does not.
+    /// A process that was to lock memory does not.
     #[error(transparent)]
     NoAnswer(Box<StepError>),
     #[error("a step failed; the report says which and why")]
@@ -173,20 +167,20 @@ pub fn run(options: &Options) -> Result<(), Error> {
     if options.predict {
         return predict(options.json);
     }
-    if let Some(name) = &options.first_step {
-        return Ok(first::run_step(name, &options.out, first_order(options))?);
-    }
-    if options.first {
-        return Ok(first::run(first_order(options))?);
-    }
-    if let (Some(order), Some(package)) = (&options.cold_start, &options.package) {
-        return answer_once(options, package, order);
+    if let Some(name) = &options.step {
+        return run_here(options, name);
     }
     if let Some(order) = options.lock_order {
         return lock_here(options, order);
     }
-    if let Some(name) = &options.step {
-        return run_here(options, course::find(steps::ALL, name)?);
+    if options.first {
+        return Ok(first::run(first::Order {
+            file: &options.file,
+            device: options.device,
+            quick: options.quick,
+            json: options.json,
+            root: &options.root,
+        })?);
     }
     if let Some(file) = &options.page {
         return write_page(options, file);
@@ -221,7 +215,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
 fn write_page(options: &Options, file: &Path) -> Result<(), Error> {
     let folder = Folder::open(&options.out)?;
     let report = Report::read(&folder, steps::ALL, command(options))?;
-    let first = first::Report::read(&options.out.join("first-light.json.gz"));
+    let first = first_light::Report::read(&options.out.join("first-light.json.gz"));
     let text = report::card(&report, first.as_ref());
     write_whole(file, text.as_bytes()).map_err(|source| FolderError::File {
         path: file.to_owned(),
@@ -231,93 +225,46 @@ fn write_page(options: &Options, file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn first_order(options: &Options) -> first::Order<'_> {
-    first::Order {
-        file: &options.file,
-        device: options.device,
-        quick: options.quick,
-        json: options.json,
-        root: &options.root,
-    }
-}
-
-fn measure(options: &Options, chosen: &[&dyn Step]) -> Result<(), Error> {
+fn measure(options: &Options, chosen: &[Timed<'_>]) -> Result<(), Error> {
     // Asked before the folder is made: without a GPU nothing is left behind.
     let machine = Machine::find(options.device)?;
     let folder = Folder::open(&options.out)?;
     let program = std::env::current_exe().map_err(Error::Program)?;
+    let runner = runner(options, &folder);
     let course = Course {
         folder: &folder,
         machine: &machine,
         quick: options.quick,
     };
-    let execute = |step: &dyn Step| {
-        let mut command = Command::new(&program);
-        command
-            .args(["gpu", "--step", step.name(), "--device"])
-            .arg(options.device.to_string())
-            .arg("--out")
-            .arg(&options.out);
-        if options.quick {
-            command.arg("--quick");
-        }
-        child::run(&mut command, patience(step))
-    };
-    let tell = |index, step: &dyn Step, progress: Progress<'_>| {
-        tell(index, chosen.len(), step, progress);
-    };
-    course.run(chosen, &options.again, execute, tell)?;
+    let execute =
+        |Timed { step, seconds }: Timed<'_>| runner.run(&program, step, seconds, &machine);
+    course.run(chosen, &options.again, execute, |index, timed, progress| {
+        progress.note(index, chosen.len(), timed);
+    })?;
     Ok(())
 }
 
-/// When a step is given up.
-fn patience(step: &dyn Step) -> u32 {
-    2 * step.seconds() + 60
-}
-
-fn tell(index: usize, all: usize, step: &dyn Step, progress: Progress<'_>) {
-    let place = format!("[{}/{all}] {}", index + 1, step.name());
-    match progress {
-        Progress::Kept => output::note(format_args!("{place}: has a result")),
-        Progress::Begins => output::note(format_args!(
-            "{place}: {} (about {} s)",
-            step.about(),
-            step.seconds()
-        )),
-        Progress::Ended(Outcome::Measured(_)) => {}
-        Progress::Ended(Outcome::NotMeasured { why }) => {
-            output::note(format_args!("{place}: not measured: {why}"))
-        }
-        Progress::Ended(Outcome::Failed { why }) => {
-            output::note(format_args!("{place}: failed: {why}"))
-        }
+fn runner<'o>(options: &'o Options, folder: &'o Folder) -> Runner<'o> {
+    Runner {
+        folder,
+        device: options.device,
+        quick: options.quick,
+        first: options.first.then_some(options.root.as_path()),
     }
 }
 
 /// Runs a step and prints its outcome: what the process of a step does.
-fn run_here(options: &Options, step: &dyn Step) -> Result<(), Error> {
-    let folder = Folder::open(&options.out)?;
-    let session = Session::new(&folder, options.device, options.quick, step.seconds());
-    let outcome = match step.run(&session) {
-        Ok(result) => Outcome::Measured(result),
-        Err(StepError::Prerequisite(lack)) => Outcome::NotMeasured {
-            why: lack.to_string(),
-        },
-        Err(error) => Outcome::Failed {
-            why: error.to_string(),
-        },
+fn run_here(options: &Options, name: &str) -> Result<(), Error> {
+    let steps = if options.first {
+        steps::FIRST
+    } else {
+        steps::ALL
     };
-    let text = serde_json::to_string(&outcome).expect("plain data");
-    Ok(output::line(text)?)
-}
-
-/// One start of the step `cold-start`.
-fn answer_once(options: &Options, package: &Path, order: &str) -> Result<(), Error> {
+    let Timed { step, seconds } = course::find(steps, name)?;
     let folder = Folder::open(&options.out)?;
-    let session = Session::new(&folder, options.device, options.quick, 0);
-    let times = steps::cold_start::answer_once(&session, package, order);
-    let times = times.map_err(|error| Error::NoAnswer(Box::new(error)))?;
-    Ok(output::line(times)?)
+    let ran = runner(options, &folder).run_here(step, seconds);
+    let text = serde_json::to_string(&ran).expect("plain data");
+    Ok(output::line(text)?)
 }
 
 /// One process of the step `memory` that locks.
@@ -343,15 +290,15 @@ fn predict(json: bool) -> Result<(), Error> {
 
 fn list() -> String {
     let mut table = Table::list().inset();
-    for step in steps::ALL {
+    for Timed { step, seconds } in steps::ALL {
         let needs = match step.needs() {
             [] => String::new(),
             needs => format!("; after {}", needs.join(", ")),
         };
-        let about = format!("{} (about {} s{needs})", step.about(), step.seconds());
+        let about = format!("{} (about {seconds} s{needs})", step.about());
         table.row([step.name(), &about]);
     }
-    let seconds: u32 = steps::ALL.iter().map(|step| step.seconds()).sum();
+    let seconds: u32 = steps::ALL.iter().map(|timed| timed.seconds).sum();
     let width = output::width();
     format!("STEPS, about {seconds} s in all\n{table:width$}")
 }

@@ -1,20 +1,44 @@
-//! What a step found: figures that have a bound, tables, plots.
+//! What a step found: a claim, figures that have a bound, tables, plots.
 
+use punctual_device_cuda::partition::search::FoundPlace;
 use punctual_report::{Bars, Lines, Table};
 use serde::{Deserialize, Serialize};
 
 use super::bound;
-use super::roofline::Compared;
+
+/// What a step claims about its own result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Claim {
+    /// What had to be shown is so.
+    Proven,
+    /// What had to be shown is not so.
+    Refuted,
+    /// It has figures, and nothing to be right or wrong about.
+    #[default]
+    Measured,
+    /// It ran, and what had to be shown stays open.
+    Open,
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StepResult {
+    pub claim: Claim,
+    /// For a person, in a sentence without a full stop.
+    pub found: String,
     pub figures: Vec<Figure>,
+    /// Every single value that was measured; kept in first light only.
+    pub samples: Vec<Samples>,
     pub tables: Vec<Sheet>,
     pub plots: Vec<Lines>,
     pub bars: Vec<Bars>,
     /// Measured times next to predicted ones.
-    #[serde(default)]
     pub compared: Vec<Compared>,
+    /// Which multiprocessors each bit of a mask governs.
+    pub map: Vec<MaskBit>,
+    /// Where this driver keeps masks, if that was found here by trying.
+    pub found_places: Vec<FoundPlace>,
     /// What one must know to read it: how it was measured, what was left out and why.
     pub notes: Vec<String>,
 }
@@ -27,6 +51,45 @@ pub struct Figure {
     pub of: String,
     /// In the bound's unit.
     pub value: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Samples {
+    pub of: String,
+    pub unit: String,
+    /// In the order in which they were measured.
+    pub values: Vec<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaskBit {
+    /// Of green contexts the number of a group.
+    pub bit: u8,
+    /// As `%smid` numbers them.
+    pub multiprocessors: Vec<u32>,
+}
+
+/// A measured time, and what was predicted for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Of which network, stage and batch.
+    pub of: String,
+    pub multiprocessors: u32,
+    pub measured_us: f64,
+    /// None if there is no prediction; `why` says why.
+    pub predicted: Option<Prediction>,
+    pub why: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    pub us: f64,
+    /// What products, and bytes that the cache has no room for, allow.
+    pub at_least_us: f64,
+    /// What limits most of it.
+    pub limit: String,
+    /// Measured over predicted.
+    pub ratio: f64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +115,17 @@ impl StepResult {
                 value,
             });
         }
+    }
+
+    /// Adds durations; their quantiles.
+    pub fn nanoseconds(&mut self, of: impl Into<String>, values: Vec<u64>) -> Latency {
+        let latency = Latency::of(values.clone());
+        self.samples.push(Samples {
+            of: of.into(),
+            unit: "ns".to_owned(),
+            values,
+        });
+        latency
     }
 
     /// Adds what one must know.

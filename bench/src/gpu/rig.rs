@@ -307,24 +307,10 @@ pub fn picture(network: &Network, seed: u16) -> Vec<f32> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
+    use super::super::fixtures::cpu;
     use super::*;
     use punctual_device::conformance::networks;
-    use punctual_device_cpu::CpuDevice;
-
-    /// A rig on the CPU device: steps that are generic over devices are tested with it.
-    pub fn cpu(network: &Network, count: usize) -> Rig<CpuDevice> {
-        let bell = Arc::new(Doorbell::new());
-        let spec = DeviceSpec {
-            models: &[ModelSpec::resident(network, &[1, 2])],
-            partitions: &partitions(count),
-            request_buffers: BUFFERS,
-            cache: None,
-        };
-        let device = CpuDevice::start(&spec, bell.clone()).expect("it starts");
-        let inputs = device.shell().input_buffers();
-        Rig::of(device, inputs, bell)
-    }
 
     #[test]
     fn a_stage_is_run_for_its_batch_and_one_that_is_not_there_is_refused() {

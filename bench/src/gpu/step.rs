@@ -1,7 +1,6 @@
 //! What a step is, and what it runs in.
 
 use punctual_core::{ConfigError, Event};
-use punctual_cuda_measuring::cold_start::ColdStartError;
 use punctual_cuda_measuring::holding::HoldError;
 use punctual_cuda_measuring::launcher::LaunchError;
 use punctual_device::{ClaimError, SubmitError};
@@ -15,7 +14,6 @@ use punctual_simulator::arrivals::PatternError;
 
 use super::folder::{Folder, FolderError};
 use super::result::StepResult;
-use super::rig::StageRun;
 
 pub trait Step {
     /// As on the command line, and of its file.
@@ -29,10 +27,25 @@ pub trait Step {
         &[]
     }
 
-    /// How long it takes, more or less, on a machine for which it is meant.
-    fn seconds(&self) -> u32;
+    /// What trials that hang may take in addition, in seconds, on a device of this number of TPCs.
+    fn reserve(&self, _tpcs: u32) -> u32 {
+        0
+    }
+
+    /// Whether its figures are times, which mean something only while clocks stay.
+    fn of_time(&self) -> bool {
+        true
+    }
 
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError>;
+}
+
+/// A step, and how long it may measure.
+#[derive(Clone, Copy)]
+pub struct Timed<'s> {
+    pub step: &'s dyn Step,
+    /// More or less, on a machine for which it is meant.
+    pub seconds: u32,
 }
 
 /// Why a step has no result.
@@ -58,8 +71,6 @@ pub enum StepError {
     Claim(#[from] ClaimError),
     #[error("no event from the device for {seconds} s")]
     Silent { seconds: u64 },
-    #[error("the device did not run {0:?}")]
-    NotRun(StageRun),
     /// Kernels that only take time were not preempted.
     #[error(transparent)]
     Hold(#[from] HoldError),
@@ -79,12 +90,10 @@ pub enum StepError {
     #[error("the process that runs PyTorch {said}")]
     Torch { said: String },
     #[error(transparent)]
-    ColdStart(#[from] ColdStartError),
-    #[error(transparent)]
     Package(#[from] PackageError),
-    #[error("the process for a cold start cannot be started: {0}")]
+    #[error("a process of the measurement cannot be started: {0}")]
     Process(std::io::Error),
-    #[error("the process for a cold start ended with {0}, without an answer")]
+    #[error("a process of the measurement ended with {0}, without an answer")]
     Started(std::process::ExitStatus),
     #[error(transparent)]
     Pattern(#[from] PatternError),
@@ -117,6 +126,8 @@ pub enum Prerequisite {
 pub struct Session<'s> {
     /// Tiny sizes: to see that everything works. Its figures mean nothing.
     pub quick: bool,
+    /// In first light: one network, and the way that ships.
+    pub brief: bool,
     /// Which GPU, as the driver numbers them.
     pub device: u32,
     /// Results, and what steps keep for others.
@@ -130,9 +141,19 @@ impl<'s> Session<'s> {
     pub fn new(folder: &'s Folder, device: u32, quick: bool, seconds: u32) -> Self {
         Self {
             quick,
+            brief: false,
             device,
             folder,
             end_ns: clock::now_ns() + u64::from(seconds) * 1_000_000_000,
+        }
+    }
+
+    /// The same for first light.
+    #[must_use]
+    pub fn brief(self) -> Self {
+        Self {
+            brief: true,
+            ..self
         }
     }
 

@@ -94,7 +94,7 @@ mod tests {
 
     use flate2::read::GzDecoder;
 
-    use super::super::clocks::tests::made;
+    use super::super::super::fixtures::made;
     use super::*;
 
     #[test]

@@ -3,43 +3,34 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `steps` | what is looked at, each in a process of its own |
-//! | `finding` | what a step found, and the verdict on it |
-//! | `clocks` | clocks, temperature and throttling while it runs |
 //! | `provenance`, `surroundings` | which program this is, and what else is true of the machine |
-//! | `report`, `file` | the report, for a person and as a file |
+//! | `file` | the one file, claimed before anything is measured |
 
-mod clocks;
 mod file;
-mod finding;
-mod provenance;
-mod report;
-mod steps;
-mod surroundings;
+pub mod provenance;
+pub mod surroundings;
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
-use std::process::Command;
 
 use punctual_device_cuda::driver::OpenError;
 use punctual_platform::clock;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 
-use self::clocks::Sensors;
 use self::file::{Claimed, FileError};
-use self::finding::Watched;
 use self::provenance::Provenance;
-pub use self::report::Report;
-use self::report::{FORMAT, Judged};
-use self::steps::FirstStep;
 use self::surroundings::Surroundings;
-use super::child;
-use super::folder::{Folder, FolderError, Outcome};
+use super::clocks::{Sensors, TOOL};
+use super::course::Course;
+use super::folder::{Folder, FolderError};
 use super::machine::{self, Machine};
-use super::step::{Session, StepError};
+use super::report::first_light::{FORMAT, Judged, Report, warnings};
+use super::runner::Runner;
+use super::step::Timed;
+use super::steps;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +64,6 @@ pub enum FirstError {
     Folder(#[from] FolderError),
     #[error("each step runs in a process of its own, and this program's path is unknown: {0}")]
     Program(#[source] io::Error),
-    #[error("there is no step `{0}` of first light")]
-    NoSuchStep(String),
     #[error(
         "a step failed, was refuted or was rejected; the table says which and why, and the file has all of it"
     )]
@@ -88,15 +77,11 @@ impl Terminates for FirstError {
         match self {
             Self::NoGpu(_) | Self::NoSuchGpu { .. } | Self::Program(_) => Termination::Resources,
             Self::File(_) | Self::Folder(_) => Termination::File,
-            Self::NoSuchStep(_) => Termination::BadInput,
             Self::Bad => Termination::BadResult,
             Self::Output(error) => error.termination(),
         }
     }
 }
-
-/// The tool that knows cards.
-const TOOL: &str = "nvidia-smi";
 
 /// Looks at the GPU, writes the file, and tells what was found.
 pub fn run(order: Order<'_>) -> Result<(), FirstError> {
@@ -116,9 +101,9 @@ pub fn run(order: Order<'_>) -> Result<(), FirstError> {
     let steps = look(order, &machine)?;
     let report = Report {
         format: FORMAT,
-        warnings: report::warnings(&machine, order.quick, &made_by),
+        warnings: warnings(&machine, order.quick, &made_by),
         began: began.0,
-        seconds: seconds_since(began.1),
+        seconds: (clock::now_ns() - began.1) as f64 / 1e9,
         made_by,
         machine,
         surroundings,
@@ -153,92 +138,28 @@ fn no_gpu(error: OpenError) -> FirstError {
 
 /// All steps, one after the other.
 fn look(order: Order<'_>, machine: &Machine) -> Result<Vec<Judged>, FirstError> {
-    // More than two multiprocessors in none of them.
-    let tpcs = machine.multiprocessors.div_ceil(2);
     let work = Work::new()?;
     let program = std::env::current_exe().map_err(FirstError::Program)?;
-    let all = steps::ALL.len();
-    let mut judged = Vec::new();
-    for (index, &step) in steps::ALL.iter().enumerate() {
-        let place = format!("[{}/{all}] {}", index + 1, step.name());
-        output::note(format_args!("{place}: {}", step.shows()));
-        let start = clock::now_ns();
-        let outcome = child::run(
-            &mut command(&program, order, &work, step),
-            step.patience(tpcs) + if machine.emulated { EMULATED_S } else { 0 },
-        );
-        let of_step = Judged::new(step, outcome, seconds_since(start), machine.emulated);
-        output::note(format_args!(
-            "{place}: {} after {:.1} s",
-            of_step.verdict.name(),
-            of_step.seconds
-        ));
-        judged.push(of_step);
-    }
-    Ok(judged)
-}
-
-fn command(program: &Path, order: Order<'_>, work: &Work, step: &dyn FirstStep) -> Command {
-    let mut command = Command::new(program);
-    command
-        .args(["gpu", "--first-step", step.name(), "--device"])
-        .arg(order.device.to_string())
-        .arg("--out")
-        .arg(work.0.path())
-        .arg("--root")
-        .arg(order.root);
-    if order.quick {
-        command.arg("--quick");
-    }
-    command
-}
-
-/// What a step has longer on an emulated device, in seconds: it is as slow as the processor, which may be busy.
-const EMULATED_S: u32 = 60;
-
-fn seconds_since(start_ns: u64) -> f64 {
-    (clock::now_ns() - start_ns) as f64 / 1e9
-}
-
-/// Runs one step in this process and prints its outcome.
-pub fn run_step(name: &str, folder: &Path, order: Order<'_>) -> Result<(), FirstError> {
-    let step = steps::find(name).ok_or_else(|| FirstError::NoSuchStep(name.to_owned()))?;
-    let folder = Folder::open(folder)?;
-    let session = Session::new(&folder, order.device, order.quick, step.seconds());
-    let outcome: Outcome<Watched> = match watched(step, &session, order) {
-        Ok(watched) => Outcome::Measured(watched),
-        Err(StepError::Prerequisite(lack)) => Outcome::NotMeasured {
-            why: lack.to_string(),
-        },
-        Err(error) => Outcome::Failed {
-            why: error.to_string(),
-        },
+    let runner = Runner {
+        folder: &work.0,
+        device: order.device,
+        quick: order.quick,
+        first: Some(order.root),
     };
-    let text = serde_json::to_string(&outcome).expect("plain data");
-    Ok(output::line(text)?)
-}
-
-fn watched(
-    step: &dyn FirstStep,
-    session: &Session<'_>,
-    order: Order<'_>,
-) -> Result<Watched, StepError> {
-    let uuid = session.gpu()?.uuid()?;
-    let uuid = uuid.map(|byte| format!("{byte:02x}")).concat();
-    let sensors = Sensors::find(order.root, Path::new(TOOL), &uuid);
-    let mut held = Ok(None);
-    let warm = || {
-        if step.of_time() {
-            held = steps::warm(session).map(Some);
-        }
+    let course = Course {
+        folder: &work.0,
+        machine,
+        quick: order.quick,
     };
-    let (finding, clocks) = sensors.watch(warm, || step.run(session));
-    // Held until the last reading: a card lowers its clocks within half a second after the last context is gone.
-    drop(held?);
-    Ok(Watched {
-        finding: finding?,
-        clocks,
-    })
+    let execute = |Timed { step, seconds }: Timed<'_>| runner.run(&program, step, seconds, machine);
+    let all = steps::FIRST.len();
+    let records = course.run(steps::FIRST, &[], execute, |index, timed, progress| {
+        progress.note(index, all, timed);
+    })?;
+    let records = steps::FIRST.iter().zip(records);
+    Ok(records
+        .map(|(timed, record)| Judged::new(timed.step, record))
+        .collect())
 }
 
 /// A folder for what steps keep for each other, gone with this.

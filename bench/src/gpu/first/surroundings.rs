@@ -148,7 +148,7 @@ fn holds_gpu(descriptors: &Path) -> bool {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::clocks::tests::made;
+    use super::super::super::fixtures::made;
     use super::*;
 
     fn none() -> PathBuf {

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use super::super::bound::Verdict;
-use super::super::first;
 use super::super::folder::{Outcome, Record};
-use super::{Judged, Report, bounds, compared, limit, number};
+use super::first_light;
+use super::results::{Judged, Report, bounds, compared, limit, number};
 
 /// Of the results of `bench gpu`, and of first light where there is a report of it.
-pub fn card(report: &Report, first: Option<&first::Report>) -> String {
+pub fn card(report: &Report, first: Option<&first_light::Report>) -> String {
     let mut text = String::new();
     head(&mut text, report);
     if let Some(first) = first {

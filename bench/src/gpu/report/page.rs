@@ -3,14 +3,14 @@
 use punctual_report::{Bars, Lines, Page, Table, Text};
 
 use super::super::bound::Verdict;
-use super::super::course::Steps;
 use super::super::folder::{Outcome, Record};
 use super::super::machine::Machine;
 use super::super::result::StepResult;
-use super::{Report, compared, limit, number};
+use super::super::step::Timed;
+use super::results::{Report, compared, limit, number};
 
 /// The page. `steps` say what they are about.
-pub fn page(report: &Report, steps: &Steps<'_>) -> String {
+pub fn page(report: &Report, steps: &[Timed<'_>]) -> String {
     let mut page = Page::new("The CUDA device, measured");
     for warning in report.warnings() {
         page.warning(warning);
@@ -19,8 +19,12 @@ pub fn page(report: &Report, steps: &Steps<'_>) -> String {
     page.heading("What it must reach");
     page.table(&bounds(report));
     for record in &report.steps {
-        let about = steps.iter().find(|step| step.name() == record.step);
-        section(&mut page, record, about.map_or("", |step| step.about()));
+        let about = steps.iter().find(|each| each.step.name() == record.step);
+        section(
+            &mut page,
+            record,
+            about.map_or("", |each| each.step.about()),
+        );
     }
     page.html()
 }
@@ -101,6 +105,9 @@ fn section(page: &mut Page, record: &Record, about: &str) {
 }
 
 fn found(page: &mut Page, result: &StepResult) {
+    if !result.found.is_empty() {
+        page.paragraph(&result.found);
+    }
     for note in &result.notes {
         page.paragraph(note);
     }

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::super::bound::Verdict;
 use super::super::folder::Outcome;
-use super::{Report, bounds, compared};
+use super::super::result::Compared;
+use super::results::{Report, beside, bounds};
 
 /// The figures next to their bounds, and what went wrong; tables are `width` columns wide at most.
 pub fn text(report: &Report, width: usize) -> String {
@@ -31,12 +32,8 @@ pub fn text(report: &Report, width: usize) -> String {
         report.count(Verdict::NotMeasured)
     );
     for record in &report.steps {
-        if let Some(table) = compared(&record.outcome) {
-            let step = record.step.to_uppercase();
-            let _ = write!(
-                text,
-                "\n{step}, MEASURED BESIDE PREDICTED, US\n{table:width$}"
-            );
+        if let Outcome::Measured(result) = &record.outcome {
+            text += &predicted(&record.step, &result.compared, width);
         }
     }
     for record in &report.steps {
@@ -48,4 +45,13 @@ pub fn text(report: &Report, width: usize) -> String {
         let _ = writeln!(text, "{} {how}: {why}", record.step);
     }
     text
+}
+
+/// Measured times of a step next to predicted ones, if it has any.
+pub fn predicted(step: &str, compared: &[Compared], width: usize) -> String {
+    let step = step.to_uppercase();
+    let table = beside(compared);
+    table.map_or_else(String::new, |table| {
+        format!("\n{step}, MEASURED BESIDE PREDICTED, US\n{table:width$}")
+    })
 }

@@ -3,36 +3,13 @@
 use punctual_device_cuda::lower::{LowerError, Program, Target};
 use punctual_model::Network;
 use punctual_roofline::Device;
-use serde::{Deserialize, Serialize};
 
 use super::super::machine::Machine;
+use super::super::result::{Compared, Prediction};
 use super::super::rig;
 use super::super::step::{Session, StepError};
 use super::devices;
 use super::predictions::{limit, stage_time};
-
-/// A measured time, and what was predicted for it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Compared {
-    /// Of which network, stage and batch.
-    pub of: String,
-    pub multiprocessors: u32,
-    pub measured_us: f64,
-    /// None if there is no prediction; `why` says why.
-    pub predicted: Option<Prediction>,
-    pub why: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Prediction {
-    pub us: f64,
-    /// What products, and bytes that the cache has no room for, allow.
-    pub at_least_us: f64,
-    /// What limits most of it.
-    pub limit: String,
-    /// Measured over predicted.
-    pub ratio: f64,
-}
 
 /// The figures to predict with on this machine.
 pub struct Roofline {
@@ -192,7 +169,7 @@ fn stages(
 mod tests {
     use punctual_roofline::structures::Structure;
 
-    use super::super::super::machine::tests::machine;
+    use super::super::super::fixtures::machine;
     use super::*;
 
     fn with(compute_capability: &str, multiprocessors: u32) -> Machine {

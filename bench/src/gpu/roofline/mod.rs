@@ -5,6 +5,6 @@ mod devices;
 mod page;
 mod predictions;
 
-pub use beside::{Compared, Roofline};
+pub use beside::{Predicted, Roofline};
 pub use page::page;
 pub use predictions::{PredictError, all};

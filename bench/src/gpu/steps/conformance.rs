@@ -65,10 +65,6 @@ impl Step for Conformance {
         "the suite that every device passes, on this GPU"
     }
 
-    fn seconds(&self) -> u32 {
-        30
-    }
-
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let gpu = session.gpu()?;
         let cuda = CudaSpec {

@@ -31,10 +31,6 @@ impl Step for Cudnn {
         "stages against PyTorch with cuDNN, if `python3` has it for CUDA"
     }
 
-    fn seconds(&self) -> u32 {
-        40
-    }
-
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         // First: without it, nothing else need be done.
         let (mut torch, versions) = Torch::start(&[])?;

@@ -42,10 +42,6 @@ impl Step for EveryKernel {
         "networks that use every kernel, verified against the interpreter as `punctual profile` does"
     }
 
-    fn seconds(&self) -> u32 {
-        20
-    }
-
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let provider = provider(session)?;
         let target = target(session)?;

@@ -1,7 +1,8 @@
-//! What a stage suffers from another one that runs at the same time: SEEB-GPU, Table 1.
+//! What a promised stage suffers from best-effort work that runs at the same time, kept apart by masks or not: SEEB-GPU, Table 1.
 
 use punctual_core::Criticality;
 use punctual_device_cuda::CudaDevice;
+use punctual_model::Network;
 use punctual_report::{Axis, Bars};
 use punctual_roofline::structures::Structure;
 
@@ -15,32 +16,66 @@ use super::networks;
 
 pub struct Isolation;
 
+/// What runs at the same time as the promised stage, and where both run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beside {
-    Nothing,
-    OnOtherTpcs,
-    OnTheSameTpcs,
+enum Condition {
+    Alone,
+    Beside,
+    /// What masks alone cost: half of the GPU.
+    AloneOnHalf,
+    BesideOnOtherHalf,
+    BesideOnSameHalf,
 }
 
-impl Beside {
-    const ALL: [Self; 3] = [Self::Nothing, Self::OnOtherTpcs, Self::OnTheSameTpcs];
+impl Condition {
+    const ALL: [Self; 5] = [
+        Self::Alone,
+        Self::Beside,
+        Self::AloneOnHalf,
+        Self::BesideOnOtherHalf,
+        Self::BesideOnSameHalf,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Nothing => "alone",
-            Self::OnOtherTpcs => "disjoint TPCs",
-            Self::OnTheSameTpcs => "the same TPCs",
+            Self::Alone => "alone, on all TPCs",
+            Self::Beside => "beside best-effort work, both on all TPCs",
+            Self::AloneOnHalf => "alone, on its half",
+            Self::BesideOnOtherHalf => "beside best-effort work, each on its half",
+            Self::BesideOnSameHalf => "beside best-effort work, both on one half",
         }
     }
 
-    /// The partition of what runs at the same time: 0 is the measured stage's.
-    const fn partition(self) -> Option<u16> {
-        match self {
-            Self::Nothing => None,
-            Self::OnOtherTpcs => Some(1),
-            Self::OnTheSameTpcs => Some(2),
-        }
+    /// Of the device's partitions, which are half, the other half, all, all again, and half again.
+    const fn partitions(self) -> Partitions {
+        let (promised, beside) = match self {
+            Self::Alone => (2, None),
+            Self::Beside => (2, Some(3)),
+            Self::AloneOnHalf => (0, None),
+            Self::BesideOnOtherHalf => (0, Some(1)),
+            Self::BesideOnSameHalf => (0, Some(4)),
+        };
+        Partitions { promised, beside }
     }
+}
+
+struct Partitions {
+    promised: u16,
+    beside: Option<u16>,
+}
+
+/// By condition.
+type Latencies = [Latency; Condition::ALL.len()];
+
+fn under(latencies: &Latencies, condition: Condition) -> &Latency {
+    &latencies[condition as usize]
+}
+
+/// First stages of a network: the promised one's batch, and that of those that run at the same time.
+struct Case {
+    model: usize,
+    batch: u8,
+    beside: u8,
 }
 
 impl Step for Isolation {
@@ -49,15 +84,11 @@ impl Step for Isolation {
     }
 
     fn about(&self) -> &'static str {
-        "a stage alone, beside another one on disjoint TPCs, and on the same (SEEB-GPU, Table 1)"
+        "a promised stage alone, beside best-effort work, and beside it with masks, from its order to its end (SEEB-GPU, Table 1)"
     }
 
     fn needs(&self) -> &'static [&'static str] {
         &["calibration"]
-    }
-
-    fn seconds(&self) -> u32 {
-        30
     }
 
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
@@ -67,11 +98,8 @@ impl Step for Isolation {
         if half == 0 {
             return Err(Prerequisite::Undivided.into());
         }
-        let ranges = [
-            parts.tpcs(0, half),
-            parts.tpcs(half, half),
-            parts.tpcs(0, half),
-        ];
+        let (first, all) = (parts.tpcs(0, half), parts.tpcs(0, parts.units));
+        let other = parts.tpcs(half, half);
         let structures = [Structure::ResNet50, Structure::MobileNetV2];
         let networks = networks::of(session, &structures, 224);
         let batches = session.size(&[1, 8][..], &[1]);
@@ -80,100 +108,128 @@ impl Step for Isolation {
             session,
             &Setup {
                 models: &models,
-                division: parts.division(ranges.to_vec()),
+                division: parts.division(vec![first.clone(), other, all.clone(), all, first]),
                 queue: rig::queue(gpu)?,
             },
         )?;
         let roofline = Roofline::find(session)?;
         let multiprocessors = parts.multiprocessors(0, half)?;
-        let (mut found, mut compared) = (Vec::new(), Vec::new());
-        let mut left = networks.len() * batches.len();
-        for (model, network) in networks.iter().enumerate() {
-            rig.write(model as u16, 0, BUFFERS, |seed| rig::picture(network, seed))?;
-            for &batch in batches {
-                let victim = StageRun {
-                    partition: 0,
-                    model: model as u16,
-                    stage: 0,
-                    batch,
-                    first: 0,
-                };
-                let name = format!("{}, first stage, batch {batch}", network.name);
-                let latencies = measure(session, &mut rig, victim, 1000 / left as u64)?;
-                let predicted = roofline.network(network, batch, multiprocessors);
-                compared.push(predicted.stage(&name, 0, latencies[0].p50_us));
-                found.push((name, latencies));
-                left -= 1;
-            }
+        let (mut result, mut found) = (StepResult::default(), Vec::new());
+        let cases = cases(session, &networks);
+        for (index, case) in cases.iter().enumerate() {
+            let network = &networks[case.model];
+            rig.write(case.model as u16, 0, BUFFERS, |seed| {
+                rig::picture(network, seed)
+            })?;
+            let name = format!("{}, first stage, batch {}", network.name, case.batch);
+            let durations = measure(session, &mut rig, case, 1000 / (cases.len() - index) as u64)?;
+            let mut named = Condition::ALL.into_iter().zip(durations);
+            let latencies: Latencies = std::array::from_fn(|_| {
+                let (condition, durations) = named.next().expect("one each");
+                result.nanoseconds(format!("{name}, {}", condition.name()), durations)
+            });
+            let predicted = roofline.network(network, case.batch, multiprocessors);
+            let alone = under(&latencies, Condition::AloneOnHalf).p50_us;
+            result.compared.push(predicted.stage(&name, 0, alone));
+            found.push((name, latencies));
         }
-        let mut result = report(&found);
-        result.compared = compared;
+        report(&found, &mut result);
         result.note(roofline.about());
-        result.note(
-            "Beside it the same stage runs over and over, two actions deep. Blocks of the three cases alternate; \
-             times are from the order of a stage to its event. SEEB-GPU found 0.068, 0.077 and 0.128 ms for a \
-             convolution on 11 TPCs each.",
-        );
         Ok(result)
     }
 }
 
-/// Stages by name, each with its latencies by what runs at the same time.
-fn report(found: &[(String, [Latency; 3])]) -> StepResult {
-    let mut result = StepResult::default();
-    let title = "A stage on half of the TPCs";
-    let mut sheet = Sheet::of_latencies(title, &["stage", "beside"], &["p50 / alone"]);
+/// In first light the usual one: a promised frame, and larger batches of best-effort work.
+fn cases(session: &Session<'_>, networks: &[Network]) -> Vec<Case> {
+    let case = |model, batch, beside| Case {
+        model,
+        batch,
+        beside,
+    };
+    if session.brief {
+        return vec![case(0, 1, session.size(8, 1))];
+    }
+    let batches = session.size(&[1, 8][..], &[1]);
+    let of_model = |model| batches.iter().map(move |&batch| case(model, batch, batch));
+    (0..networks.len()).flat_map(of_model).collect()
+}
+
+/// Stages by name, each with its latencies.
+fn report(found: &[(String, Latencies)], result: &mut StepResult) {
+    let title = "A promised stage, from its order to its event";
+    let mut sheet = Sheet::of_latencies(title, &["stage", "condition"], &["p50 / alone there"]);
     for (name, latencies) in found {
-        let over = |latency: &Latency| latency.over(&latencies[0]);
-        for (beside, latency) in Beside::ALL.into_iter().zip(latencies) {
-            let what = [name.clone(), beside.name().to_owned()];
-            sheet.latency(what, latency, [format!("{:.2}", over(latency))]);
+        for (condition, latency) in Condition::ALL.into_iter().zip(latencies) {
+            let alone = match condition.partitions().promised {
+                0 => Condition::AloneOnHalf,
+                _ => Condition::Alone,
+            };
+            let over = latency.over(under(latencies, alone));
+            let what = [name.clone(), condition.name().to_owned()];
+            sheet.latency(what, latency, [format!("{over:.2}")]);
         }
-        result.figure("disjoint", name, over(&latencies[1]));
+        let disjoint = under(latencies, Condition::BesideOnOtherHalf);
+        let over = disjoint.over(under(latencies, Condition::AloneOnHalf));
+        result.figure("disjoint", name, over);
     }
     result.tables.push(sheet);
-    let series = Beside::ALL.iter().enumerate().map(|(position, beside)| {
+    if let Some((_, latencies)) = found.first() {
+        let p99 = |condition| under(latencies, condition).p99_us;
+        result.found = format!(
+            "p99 of a promised stage: {:.0} us alone, {:.0} beside best-effort work, {:.0} with masks between them",
+            p99(Condition::Alone),
+            p99(Condition::Beside),
+            p99(Condition::BesideOnOtherHalf)
+        );
+    }
+    let series = Condition::ALL.map(|condition| {
         let medians = found
             .iter()
-            .map(|(_, latencies)| Some(latencies[position].p50_us));
-        (beside.name().to_owned(), medians.collect())
+            .map(|(_, all)| Some(under(all, condition).p50_us));
+        (condition.name().to_owned(), medians.collect())
     });
     result.bars.push(Bars {
-        title: "Median of a stage on half of the TPCs".to_owned(),
+        title: "Median of a promised stage".to_owned(),
         y: Axis::linear("us"),
         groups: found
             .iter()
             .map(|(name, _)| name.replace(", first stage, batch ", " x"))
             .collect(),
-        series: series.collect(),
+        series: series.to_vec(),
     });
-    result
+    result.note(
+        "Beside it the same stage runs over and over, two actions deep; in first light for batches of 8. Blocks of all conditions \
+         alternate. Partitions of one leading core that begin at one TPC never run at once: with one core, unmasked work does not \
+         overlap. SEEB-GPU found 0.068 ms alone, 0.077 on disjoint TPCs and 0.128 on the same for a convolution on 11 TPCs each.",
+    );
 }
 
-/// Latencies of the stage in each case, blocks of each in turn.
+/// The stage under each condition, blocks of each in turn.
 fn measure(
     session: &Session<'_>,
     rig: &mut Rig<CudaDevice>,
-    victim: StageRun,
+    case: &Case,
     permille: u64,
-) -> Result<[Latency; 3], StepError> {
+) -> Result<[Vec<u64>; Condition::ALL.len()], StepError> {
     const BLOCK: usize = 20;
-    let mut durations = [const { Vec::new() }; 3];
+    let stage_run = |partition, batch, first| StageRun {
+        partition,
+        model: case.model as u16,
+        stage: 0,
+        batch,
+        first,
+    };
+    let mut durations = [const { Vec::new() }; Condition::ALL.len()];
     for (round, ()) in session.rounds(150, 2, permille).enumerate() {
-        for (beside, durations) in Beside::ALL.into_iter().zip(&mut durations) {
-            let mut load = Load::begin(
-                rig,
-                beside.partition().map(|partition| Work {
-                    stage_run: StageRun {
-                        partition,
-                        first: u16::from(victim.batch),
-                        ..victim
-                    },
-                    criticality: Criticality::RealTime,
-                }),
-            )?;
+        for (condition, durations) in Condition::ALL.into_iter().zip(&mut durations) {
+            let Partitions { promised, beside } = condition.partitions();
+            let work = beside.map(|partition| Work {
+                stage_run: stage_run(partition, case.beside, u16::from(case.batch)),
+                criticality: Criticality::BestEffort,
+            });
+            let mut load = Load::begin(rig, work)?;
             for _ in 0..session.size(BLOCK, 2) {
-                let took = load.run(rig, victim)?;
+                let took = load.run(rig, stage_run(promised, case.batch, 0))?;
                 // The first round finds cold caches.
                 if round > 0 {
                     durations.push(took);
@@ -182,5 +238,5 @@ fn measure(
             load.end(rig)?;
         }
     }
-    Ok(durations.map(Latency::of))
+    Ok(durations)
 }

@@ -20,10 +20,6 @@ impl Step for Memory {
         "how long a page of weights takes to the device, by its size; what locked memory costs beside the driver"
     }
 
-    fn seconds(&self) -> u32 {
-        8
-    }
-
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let context = Context::retain(session.gpu()?)?;
         let stream = Stream::new(&context, 0)?;

@@ -6,19 +6,13 @@ use punctual_roofline::structures::Structure;
 
 use super::super::step::Session;
 
-/// Of SEEB-GPU, Figure 4.
-pub const SEEB: [Structure; 3] = [
-    Structure::ResNet34,
-    Structure::MobileNetV2,
-    Structure::ShuffleNetV2,
-];
-
-/// The structures, for images of `side` pixels; a small one instead where everything is tiny.
+/// The structures, for images of `side` pixels; in first light the first alone; a small one instead where everything is tiny.
 pub fn of(session: &Session<'_>, structures: &[Structure], side: u32) -> Vec<Network> {
     if session.quick {
         return vec![networks::residual(1)];
     }
-    structures
+    let count = if session.brief { 1 } else { structures.len() };
+    structures[..count]
         .iter()
         .map(|structure| structure.network(side, 1))
         .collect()

@@ -36,10 +36,6 @@ impl Step for Numerics {
         "class scores and answers of every exit against the CPU device's"
     }
 
-    fn seconds(&self) -> u32 {
-        20
-    }
-
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let gpu = session.gpu()?;
         let context = Context::retain(gpu)?;

@@ -91,10 +91,6 @@ impl Step for Padding {
         &["calibration"]
     }
 
-    fn seconds(&self) -> u32 {
-        18
-    }
-
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let gpu = session.gpu()?;
         let parts = Parts::find(session, gpu)?;
@@ -390,13 +386,14 @@ fn report(networks: &[Network], beat: Beat, found: &[Found; 4], counts: &Counts)
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::fixtures::cpu;
     use super::*;
     use punctual_device::conformance::networks;
 
     #[test]
     fn real_time_networks_are_due_at_their_times_while_best_effort_stages_go_on() {
         let network = networks::residual(1);
-        let mut rig = rig::tests::cpu(&network, 2);
+        let mut rig = cpu(&network, 2);
         rig.write(0, 0, 1 + DEEP, |seed| rig::picture(&network, seed))
             .expect("free buffers");
         let stages = network.stages.len() as u8;

@@ -1,15 +1,15 @@
 //! Whether stages take what their profile says: Clockwork, Figure 10.
 
 use punctual_device_cuda::CudaDevice;
+use punctual_device_cuda::driver::Attribute;
 use punctual_model::{Network, Package};
 use punctual_report::{Axis, Lines, Series};
 use punctual_roofline::structures::Structure;
 use punctual_types::Random;
 
-use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
-use super::super::rig::{self, BUFFERS, Rig, Setup, StageRun};
-use super::super::roofline::Roofline;
+use super::super::rig::{self, BUFFERS, Rig, StageRun};
+use super::super::roofline::{Predicted, Roofline};
 use super::super::step::{Session, Step, StepError};
 use super::networks;
 use crate::demonstration;
@@ -34,35 +34,24 @@ impl Step for Prediction {
     }
 
     fn about(&self) -> &'static str {
-        "how far stages are from what their profile predicts (Clockwork, Figure 10)"
-    }
-
-    fn needs(&self) -> &'static [&'static str] {
-        &["calibration"]
-    }
-
-    fn seconds(&self) -> u32 {
-        30
+        "how long stages take, beside what the roofline predicts and what their profile does (Clockwork, Figure 10)"
     }
 
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let networks = predicted_networks(session)?;
-        let batches: &[u8] = session.size(&[1, 8], &[1]);
+        let batches: &[u8] = if session.brief || session.quick {
+            &[1]
+        } else {
+            &[1, 8]
+        };
         let models: Vec<_> = networks.iter().map(|network| (network, batches)).collect();
-        let gpu = session.gpu()?;
-        let parts = Parts::find(session, gpu)?;
-        let mut rig = Rig::cuda(
-            session,
-            &Setup {
-                models: &models,
-                division: parts.division(vec![parts.tpcs(0, parts.units)]),
-                queue: rig::queue(gpu)?,
-            },
-        )?;
+        let queue = rig::queue(session.gpu()?)?;
+        let mut rigs = rig::whole(session, &models, [queue])?;
+        let rig = &mut rigs[0];
         let mut cases = cases(&networks, batches);
         for () in session.rounds(100, 2, 300) {
             for case in &mut cases {
-                let took = run(&mut rig, &networks, case.stage_run)?;
+                let took = run(rig, &networks, case.stage_run)?;
                 case.profiled_ns.push(took);
             }
         }
@@ -75,31 +64,65 @@ impl Step for Prediction {
         for () in session.rounds(100_000, 4, 950) {
             let index = (random.unit() * cases.len() as f64) as usize % cases.len();
             let case = &mut cases[index];
-            let took = run(&mut rig, &networks, case.stage_run)?;
+            let took = run(rig, &networks, case.stage_run)?;
             case.errors_ns
                 .push(took as i64 - predicted(&case.profiled_ns) as i64);
         }
         let mut result = report(&cases);
         let roofline = Roofline::find(session)?;
-        let multiprocessors = parts.multiprocessors(0, parts.units)?;
+        let multiprocessors = session.gpu()?.attribute(Attribute::Multiprocessors)?;
         for (model, network) in networks.iter().enumerate() {
             for &batch in batches {
                 let predicted = roofline.network(network, batch, multiprocessors);
                 let of_batch = |case: &&Case| {
                     usize::from(case.stage_run.model) == model && case.stage_run.batch == batch
                 };
-                for case in cases.iter().filter(of_batch) {
-                    let measured = Latency::of(case.profiled_ns.clone()).p50_us;
-                    let stage = usize::from(case.stage_run.stage);
-                    result
-                        .compared
-                        .push(predicted.stage(&case.name, stage, measured));
-                }
+                compare(
+                    cases.iter().filter(of_batch),
+                    network,
+                    &predicted,
+                    &mut result,
+                );
             }
         }
         result.note(roofline.about());
         Ok(result)
     }
+}
+
+/// Compares the stages of a network at a batch size, and all of them together, with the roofline's predictions.
+fn compare<'c>(
+    cases: impl Iterator<Item = &'c Case>,
+    network: &Network,
+    predicted: &Predicted,
+    result: &mut StepResult,
+) {
+    let (mut all_us, mut batch) = (0.0, 0);
+    for case in cases {
+        let us = result
+            .nanoseconds(&case.name, case.profiled_ns.clone())
+            .p50_us;
+        let stage = usize::from(case.stage_run.stage);
+        result.compared.push(predicted.stage(&case.name, stage, us));
+        all_us += us;
+        batch = case.stage_run.batch;
+    }
+    let whole = predicted.whole(&format!("{}, batch {batch}", network.name), all_us);
+    if result.found.is_empty() {
+        let beside = match &whole.predicted {
+            Some(predicted) => format!(
+                "{:.0} us were predicted ({:.2} times)",
+                predicted.us, predicted.ratio
+            ),
+            None => whole.why.clone().unwrap_or_default(),
+        };
+        let stages = network.stages.len();
+        result.found = format!(
+            "{} in {stages} stages took {all_us:.0} us; {beside}",
+            network.name
+        );
+    }
+    result.compared.push(whole);
 }
 
 /// All networks that docs/results/gpu-predictions.md has predictions of.
@@ -111,7 +134,7 @@ fn predicted_networks(session: &Session<'_>) -> Result<Vec<Network>, StepError> 
         Structure::VitB16,
     ];
     let mut networks = networks::of(session, &structures, 224);
-    if session.quick {
+    if session.quick || session.brief {
         return Ok(networks);
     }
     for package in [demonstration::SIGNS, demonstration::STREETS] {

@@ -3,67 +3,23 @@
 mod plan;
 mod world;
 
-use punctual_baselines::{SeqConfig, StreamsConfig};
 use punctual_core::{Actions, Criticality, Scheduler};
 use punctual_device_cuda::CudaDevice;
-use punctual_evaluation::workloads;
 use punctual_executor::{Events, drive};
 use punctual_plan::PolicyChoice;
 use punctual_report::{Axis, Bars};
-use punctual_simulator::scenario::{Model, Scenario};
+use punctual_simulator::scenario::Scenario;
 use punctual_types::Random;
 
-use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
-use super::super::rig::{self, Rig, Setup};
+use super::super::rig::{self, Rig};
 use super::super::step::{Session, Step, StepError};
-use plan::{Plan, WORKLOADS};
+use plan::WORKLOADS;
 use world::{Tally, World};
 
 pub struct Disb;
 
-/// Who decides, on which partitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// Real-time work has the GPU for itself.
-    Alone,
-    /// One request after the other, real-time work first.
-    Sequential,
-    /// A stream for each task, all at once.
-    Streams,
-    /// All of the GPU, best-effort work preempted.
-    Ours,
-    /// Best-effort work on a quarter of the TPCs, at the same time as real-time work on the others.
-    OursDivided,
-}
-
-impl Way {
-    const ALL: [Self; 5] = [
-        Self::Alone,
-        Self::Sequential,
-        Self::Streams,
-        Self::Ours,
-        Self::OursDivided,
-    ];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Alone => "real-time only",
-            Self::Sequential => "sequential",
-            Self::Streams => "streams",
-            Self::Ours => "ours, preempting",
-            Self::OursDivided => "ours, divided",
-        }
-    }
-
-    fn policy(self) -> PolicyChoice {
-        match self {
-            Self::Alone | Self::Sequential => PolicyChoice::new(SeqConfig::default()),
-            Self::Streams => PolicyChoice::new(StreamsConfig::default()),
-            Self::Ours | Self::OursDivided => PolicyChoice::default(),
-        }
-    }
-}
+const WAYS: [&str; 2] = ["real-time only", "both, preempting"];
 
 struct Figures {
     real_time: Latency,
@@ -82,53 +38,25 @@ impl Step for Disb {
         "real-time latency beside best-effort work, and the throughput of both (REEF, Figure 11)"
     }
 
-    fn needs(&self) -> &'static [&'static str] {
-        &["calibration"]
-    }
-
-    fn seconds(&self) -> u32 {
-        120
-    }
-
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
-        let gpu = session.gpu()?;
-        let parts = Parts::find(session, gpu)?;
         let networks = plan::networks(session);
         let models: Vec<_> = networks
             .iter()
             .map(|network| (network, &[1_u8][..]))
             .collect();
-        let plan = Plan::new(&parts);
-        let mut rig = Rig::cuda(
-            session,
-            &Setup {
-                models: &models,
-                division: plan.division(&parts),
-                queue: rig::queue(gpu)?,
-            },
-        )?;
-        let profiled = plan::profile(session, &mut rig, &networks, &plan)?;
+        let mut rigs = rig::whole(session, &models, [rig::queue(session.gpu()?)?])?;
+        let profiled = plan::profile(session, &mut rigs[0], &networks)?;
         let mut result = StepResult::default();
         let mut tables = Tables::new();
         for &(letter, workload) in session.size(&WORKLOADS[..], &WORKLOADS[..1]) {
-            let possible = |way: &Way| *way != Way::OursDivided || plan.divided.is_some();
-            let mut found = Vec::new();
-            for way in Way::ALL.into_iter().filter(possible) {
-                let divided = way == Way::OursDivided;
-                let scenario = plan.scenario(session, workload, &profiled, divided);
-                let figures = play(session, &mut rig, &plan, scenario, way)?;
-                found.push((way, figures));
-            }
-            let alone = &found[0].1;
-            for (way, figures) in &found {
-                tables.row(letter, *way, figures, alone);
-                if *way == Way::Ours {
-                    judge(&mut result, letter, figures, alone);
-                }
-            }
+            let scenario = plan::scenario(session, workload, &profiled);
+            let alone = play(session, &mut rigs[0], without_best_effort(scenario.clone()))?;
+            let both = play(session, &mut rigs[0], scenario)?;
+            tables.add(letter, &alone, &both);
+            judge(&mut result, letter, &both, &alone);
         }
         tables.into(&mut result);
-        plan::notes(session, &mut result, &plan);
+        plan::notes(session, &mut result);
         Ok(result)
     }
 }
@@ -141,31 +69,29 @@ fn judge(result: &mut StepResult, letter: char, found: &Figures, alone: &Figures
     result.figure(&gain, "", found.all_hz / alone.all_hz);
 }
 
+fn without_best_effort(mut scenario: Scenario) -> Scenario {
+    scenario
+        .tasks
+        .retain(|task| task.config.criticality == Criticality::RealTime);
+    let all = (0..scenario.tasks.len()).collect();
+    scenario.planned = vec![(scenario.planned[0].0, all)];
+    scenario
+}
+
 /// Plays a workload on the real clock: the production loop and scheduler on the GPU.
 fn play(
     session: &Session<'_>,
     rig: &mut Rig<CudaDevice>,
-    plan: &Plan,
-    mut scenario: Scenario,
-    way: Way,
+    scenario: Scenario,
 ) -> Result<Figures, StepError> {
-    if way == Way::Alone {
-        let real_time = |criticality| criticality == Criticality::RealTime;
-        scenario
-            .tasks
-            .retain(|task| real_time(task.config.criticality));
-        let all = (0..scenario.tasks.len()).collect();
-        scenario.planned = vec![(scenario.planned[0].0, all)];
-    }
-    let policy = way.policy();
+    let policy = PolicyChoice::default();
     let config = scenario.config(&policy);
     let load = session.size(1.0, 0.1);
     let arrivals = scenario.arrivals(load, &Random::new(1))?;
-    let first = plan.first_partition(way == Way::OursDivided);
     let (buffers, tasks) = (config.request_buffers, config.tasks.len());
     let mut actions = Actions::for_config(&config);
     let mut scheduler = Scheduler::new(&config, &policy)?;
-    let mut world = World::new(rig, arrivals, first, tasks);
+    let mut world = World::new(rig, arrivals, tasks);
     let mut events = Events::with_capacity(usize::from(buffers) + 64);
     drive(&mut scheduler, &mut world, &mut events, &mut actions);
     let tallies = world.end()?;
@@ -200,9 +126,7 @@ impl Tables {
             title: title.to_owned(),
             y: Axis::linear(unit),
             groups: Vec::new(),
-            series: Way::ALL
-                .map(|way| (way.name().to_owned(), Vec::new()))
-                .to_vec(),
+            series: WAYS.map(|way| (way.to_owned(), Vec::new())).to_vec(),
         };
         Self {
             sheet: Sheet::of_latencies(
@@ -221,33 +145,23 @@ impl Tables {
         }
     }
 
-    fn row(&mut self, letter: char, way: Way, found: &Figures, alone: &Figures) {
-        let what = [letter.to_string(), way.name().to_owned()];
-        let rest = [
-            format!("{:.3}", found.real_time.mean_over(&alone.real_time)),
-            format!("{:.2}%", found.missed * 100.0),
-            format!("{:.1}", found.real_time_hz),
-            format!("{:.1}", found.all_hz),
-            format!("{:.2}", found.all_hz / alone.all_hz),
-        ];
-        self.sheet.latency(what, &found.real_time, rest);
-        let group = letter.to_string();
-        let position = Way::ALL.iter().position(|each| *each == way);
-        let values = [
-            (&mut self.latency, found.real_time.mean_us / 1e3),
-            (&mut self.throughput, found.all_hz),
-        ];
-        for (bars, value) in values {
-            if bars.groups.last() != Some(&group) {
-                bars.groups.push(group.clone());
-                bars.series
-                    .iter_mut()
-                    .for_each(|(_, values)| values.push(None));
-            }
-            let series = position.and_then(|at| bars.series.get_mut(at));
-            if let Some(last) = series.and_then(|(_, values)| values.last_mut()) {
-                *last = Some(value);
-            }
+    fn add(&mut self, letter: char, alone: &Figures, both: &Figures) {
+        for (position, (way, found)) in WAYS.into_iter().zip([alone, both]).enumerate() {
+            let rest = [
+                format!("{:.3}", found.real_time.mean_over(&alone.real_time)),
+                format!("{:.2}%", found.missed * 100.0),
+                format!("{:.1}", found.real_time_hz),
+                format!("{:.1}", found.all_hz),
+                format!("{:.2}", found.all_hz / alone.all_hz),
+            ];
+            let what = [letter.to_string(), way.to_owned()];
+            self.sheet.latency(what, &found.real_time, rest);
+            let mean_ms = found.real_time.mean_us / 1e3;
+            self.latency.series[position].1.push(Some(mean_ms));
+            self.throughput.series[position].1.push(Some(found.all_hz));
+        }
+        for bars in [&mut self.latency, &mut self.throughput] {
+            bars.groups.push(letter.to_string());
         }
     }
 
@@ -256,11 +170,3 @@ impl Tables {
         result.bars.extend([self.latency, self.throughput]);
     }
 }
-
-/// The workload of that name, as its authors published it.
-fn published(workload: &str) -> Scenario {
-    workloads::by_name(workload).expect("built in")
-}
-
-/// By position in the list of networks: what the simulator knows of a network.
-type Profiled = Vec<Model>;

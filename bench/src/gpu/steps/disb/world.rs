@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use punctual_core::{
-    Action, Arrival, ClientId, Event, Infer, Instant, Nanos, PartitionId, Reply, Ticket, Verdict,
+    Action, Arrival, ClientId, Event, Infer, Instant, Nanos, Reply, Ticket, Verdict,
 };
 use punctual_device::Device;
 use punctual_executor::Events;
@@ -35,8 +35,6 @@ pub struct World<'r, D> {
     bell: Arc<Doorbell>,
     arrivals: Arrivals,
     started: Instant,
-    /// The device's partition that is the configuration's first.
-    first_partition: u16,
     /// By sequence number.
     requests: Vec<Open>,
     without_verdict: u64,
@@ -48,18 +46,12 @@ pub struct World<'r, D> {
 }
 
 impl<'r, D: Device> World<'r, D> {
-    pub fn new(
-        rig: &'r mut Rig<D>,
-        arrivals: Arrivals,
-        first_partition: u16,
-        tasks: usize,
-    ) -> Self {
+    pub fn new(rig: &'r mut Rig<D>, arrivals: Arrivals, tasks: usize) -> Self {
         Self {
             bell: rig.bell(),
             rig,
             arrivals,
             started: Instant::from_nanos(clock::now_ns()),
-            first_partition,
             requests: Vec::new(),
             without_verdict: 0,
             owed: 0,
@@ -138,19 +130,11 @@ impl<'r, D: Device> World<'r, D> {
     }
 
     fn infer(&mut self, infer: &Infer) {
-        let infer = Infer {
-            partition: self.partition(infer.partition),
-            ..infer.clone()
-        };
-        if self.rig.device.submit(&infer).is_ok() {
+        if self.rig.device.submit(infer).is_ok() {
             self.owed += 1;
         } else {
             self.ready.push_back(Event::Failed { action: infer.id });
         }
-    }
-
-    fn partition(&self, partition: PartitionId) -> PartitionId {
-        PartitionId(self.first_partition + partition.0)
     }
 
     fn reply(&mut self, reply: &Reply) {
@@ -194,8 +178,7 @@ impl<D: Device> punctual_executor::World for World<'_, D> {
             }),
             Action::Infer(infer) => self.infer(infer),
             Action::Preempt { partition, action } => {
-                let partition = self.partition(*partition);
-                self.rig.device.preempt(partition, *action);
+                self.rig.device.preempt(*partition, *action);
             }
             // Nothing is paged.
             Action::Load { id, .. } => self.ready.push_back(Event::Failed { action: *id }),
@@ -207,12 +190,13 @@ impl<D: Device> punctual_executor::World for World<'_, D> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::super::rig::tests::cpu;
-    use super::super::{Way, published};
+    use super::super::super::super::fixtures::cpu;
+    use super::super::plan::published;
     use super::*;
     use punctual_core::{Actions, Scheduler};
     use punctual_device::conformance::networks;
     use punctual_executor::drive;
+    use punctual_plan::PolicyChoice;
     use punctual_types::Random;
 
     #[test]
@@ -233,12 +217,12 @@ mod tests {
             task.config.mandatory_exit.0 = 1;
             task.config.model.0 = 0;
         }
-        let policy = Way::Sequential.policy();
+        let policy = PolicyChoice::default();
         let config = scenario.config(&policy);
         let arrivals = scenario.arrivals(0.2, &Random::new(1)).expect("playable");
         let mut actions = Actions::for_config(&config);
         let mut scheduler = Scheduler::new(&config, &policy).expect("a plan");
-        let mut world = World::new(&mut rig, arrivals, 0, scenario.tasks.len());
+        let mut world = World::new(&mut rig, arrivals, scenario.tasks.len());
         let mut events = Events::with_capacity(64);
         drive(&mut scheduler, &mut world, &mut events, &mut actions);
         assert_eq!(world.without_verdict, 0);

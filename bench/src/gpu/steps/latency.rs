@@ -1,15 +1,13 @@
 //! What a look at the epoch costs, by where the epoch lies, and what the smallest copy takes.
 
 use punctual_cuda_measuring::launcher::{Launcher, Looks};
-use punctual_cuda_measuring::recipe::rates;
+use punctual_cuda_measuring::recipe::rates::{self, Size};
 use punctual_device_cuda::driver::{Context, DeviceMemory, MappedMemory};
 use punctual_device_cuda::queue::FlagPlace;
 use punctual_platform::clock;
 
-use super::super::super::result;
-use super::super::super::step::{Session, StepError};
-use super::super::finding::Finding;
-use super::{FirstStep, size};
+use super::super::result::{self, StepResult};
+use super::super::step::{Session, Step, StepError};
 
 pub struct Latency;
 
@@ -26,29 +24,21 @@ const WAYS: [(&str, Looks); 3] = [
     ),
 ];
 
-impl FirstStep for Latency {
+impl Step for Latency {
     fn name(&self) -> &'static str {
         "latency"
     }
 
-    fn shows(&self) -> &'static str {
+    fn about(&self) -> &'static str {
         "what a look at the epoch adds to a tile of a main loop, and how long a copy of 4 bytes takes"
     }
 
-    fn seconds(&self) -> u32 {
-        3
-    }
-
-    fn of_time(&self) -> bool {
-        true
-    }
-
-    fn run(&self, session: &Session<'_>) -> Result<Finding, StepError> {
+    fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let gpu = session.gpu()?;
         let context = Context::retain(gpu)?;
         let launcher = Launcher::new(&context)?;
         let (major, _) = gpu.compute_capability()?;
-        let loops = rates::looks(size(session), major >= 8);
+        let loops = rates::looks(session.size(Size::Full, Size::Tiny), major >= 8);
         let prepared = launcher.prepare(&loops.recipe)?;
         let mut durations = WAYS.map(|_| Vec::new());
         // The first round finds cold caches.
@@ -59,12 +49,12 @@ impl FirstStep for Latency {
             }
         }
         let copies = copies(session, &context, &launcher)?;
-        let mut finding = Finding::default();
+        let mut result = StepResult::default();
         let tile_us = durations
             .each_ref()
             .map(|durations| result::Latency::of(durations.clone()).p50_us / loops.amount as f64);
         let copy_us = result::Latency::of(copies.clone()).p50_us;
-        finding.found = format!(
+        result.found = format!(
             "a look adds {:.2} us to a tile of {:.2} us with the epoch in host memory, {:.2} us in device memory; a \
              copy of 4 bytes takes {copy_us:.1} us",
             tile_us[1] - tile_us[0],
@@ -73,17 +63,17 @@ impl FirstStep for Latency {
         );
         for ((name, _), durations) in WAYS.iter().zip(durations) {
             let of = format!("{} tiles of {}, {name}", loops.amount, loops.recipe.name());
-            finding.nanoseconds(of, durations);
+            result.nanoseconds(of, durations);
         }
-        finding.nanoseconds(
+        result.nanoseconds(
             "4 bytes from page-locked memory to the device, as the host sees it",
             copies,
         );
-        finding.note(
+        result.note(
             "A look is begun one tile ahead of its use, so that a tile hides as much of it as it lasts itself: where a look \
              takes longer than a tile, a tile with a look lasts as long as a look takes.",
         );
-        Ok(finding)
+        Ok(result)
     }
 }
 

@@ -8,31 +8,25 @@ use punctual_cuda_measuring::recipe::known;
 use punctual_device_cuda::KernelError;
 use punctual_device_cuda::driver::Context;
 
-use super::super::super::result::Sheet;
-use super::super::super::step::{Session, StepError};
-use super::super::finding::{Claim, Finding};
-use super::FirstStep;
+use super::super::result::{Claim, Sheet, StepResult};
+use super::super::step::{Session, Step, StepError};
 
-pub struct Answers;
+pub struct KnownAnswers;
 
-impl FirstStep for Answers {
+impl Step for KnownAnswers {
     fn name(&self) -> &'static str {
         "known-answers"
     }
 
-    fn shows(&self) -> &'static str {
+    fn about(&self) -> &'static str {
         "our kernels ran here: their outputs have the hashes that the interpreter of their PTX gives"
-    }
-
-    fn seconds(&self) -> u32 {
-        5
     }
 
     fn of_time(&self) -> bool {
         false
     }
 
-    fn run(&self, session: &Session<'_>) -> Result<Finding, StepError> {
+    fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let context = Context::retain(session.gpu()?)?;
         let launcher = Launcher::new(&context)?;
         let mut outputs = Vec::new();
@@ -53,10 +47,10 @@ impl FirstStep for Answers {
 /// What a kernel wrote, or why there is no code of it for this GPU.
 type Written = (&'static str, Result<Vec<u8>, ImageError>);
 
-fn compare(outputs: &[Written]) -> Finding {
+fn compare(outputs: &[Written]) -> StepResult {
     let headings = ["kernel", "outcome", "hash of its output"];
     let mut sheet = Sheet::new("Known answers", &headings, 3);
-    let mut finding = Finding::default();
+    let mut result = StepResult::default();
     let (mut right, mut wrong, mut lacking) = (0, Vec::new(), 0);
     for (name, output) in outputs {
         let (outcome, hash) = match output {
@@ -71,7 +65,7 @@ fn compare(outputs: &[Written]) -> Finding {
                     right += 1;
                 } else {
                     wrong.push(*name);
-                    finding.note(format!("{name} wrote {}", hexadecimal(bytes)));
+                    result.note(format!("{name} wrote {}", hexadecimal(bytes)));
                 }
                 let outcome = if equal { "equal" } else { "DIFFERS" };
                 (outcome.to_owned(), hash)
@@ -79,14 +73,14 @@ fn compare(outputs: &[Written]) -> Finding {
         };
         sheet.row([(*name).to_owned(), outcome, hash]);
     }
-    finding.tables.push(sheet);
-    finding.note(reasons());
+    result.tables.push(sheet);
+    result.note(reasons());
     let all = right + wrong.len();
     let without = match lacking {
         0 => String::new(),
         lacking => format!("; {lacking} more have no code for this GPU"),
     };
-    (finding.claim, finding.found) = match (right, wrong.as_slice()) {
+    (result.claim, result.found) = match (right, wrong.as_slice()) {
         (0, []) => (Claim::Open, format!("no kernel ran{without}")),
         (_, []) => (
             Claim::Proven,
@@ -100,7 +94,7 @@ fn compare(outputs: &[Written]) -> Finding {
             ),
         ),
     };
-    finding
+    result
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -131,16 +125,16 @@ mod tests {
 
     #[test]
     fn a_kernel_that_wrote_other_bytes_refutes_and_is_named_with_its_bytes() {
-        let finding = compare(&[("pool", Ok(vec![0xA5, 0x01]))]);
-        assert_eq!(finding.claim, Claim::Refuted);
-        assert!(finding.found.contains("pool"), "{}", finding.found);
-        assert!(finding.notes.contains(&"pool wrote a501".to_owned()));
+        let result = compare(&[("pool", Ok(vec![0xA5, 0x01]))]);
+        assert_eq!(result.claim, Claim::Refuted);
+        assert!(result.found.contains("pool"), "{}", result.found);
+        assert!(result.notes.contains(&"pool wrote a501".to_owned()));
     }
 
     #[test]
     fn kernels_without_code_for_the_gpu_prove_nothing_and_refute_nothing() {
-        let finding = compare(&[("conv_gemm_64x64", Err(LACKING))]);
-        assert_eq!(finding.claim, Claim::Open);
-        assert!(finding.tables[0].rows[0][1].contains("7.2"));
+        let result = compare(&[("conv_gemm_64x64", Err(LACKING))]);
+        assert_eq!(result.claim, Claim::Open);
+        assert!(result.tables[0].rows[0][1].contains("7.2"));
     }
 }

@@ -3,15 +3,13 @@
 
 use punctual_cuda_kernels::images::ImageError;
 use punctual_cuda_measuring::launcher::{LaunchError, Launcher, Looks};
-use punctual_cuda_measuring::recipe::rates::{self, Rated};
+use punctual_cuda_measuring::recipe::rates::{self, Rated, Size};
 use punctual_device_cuda::KernelError;
 use punctual_device_cuda::driver::{Attribute, Context, Gpu};
 
-use super::super::super::result::Latency;
-use super::super::super::roofline::Roofline;
-use super::super::super::step::{Session, StepError};
-use super::super::finding::{Claim, Finding};
-use super::{FirstStep, size};
+use super::super::result::{Claim, Latency, StepResult};
+use super::super::roofline::Roofline;
+use super::super::step::{Session, Step, StepError};
 
 pub struct Peaks;
 
@@ -46,30 +44,22 @@ impl std::fmt::Display for Rate {
     }
 }
 
-impl FirstStep for Peaks {
+impl Step for Peaks {
     fn name(&self) -> &'static str {
         "peaks"
     }
 
-    fn shows(&self) -> &'static str {
+    fn about(&self) -> &'static str {
         "products on tensor cores and copies within device memory, beside what the device can do at most"
     }
 
-    fn seconds(&self) -> u32 {
-        2
-    }
-
-    fn of_time(&self) -> bool {
-        true
-    }
-
-    fn run(&self, session: &Session<'_>) -> Result<Finding, StepError> {
+    fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let gpu = session.gpu()?;
         let context = Context::retain(gpu)?;
         let launcher = Launcher::new(&context)?;
-        let mut finding = Finding::default();
+        let mut result = StepResult::default();
         let mut found = Vec::new();
-        let products = rates::tensor_products(size(session));
+        let products = rates::tensor_products(session.size(Size::Full, Size::Tiny));
         match durations(session, &launcher, &products) {
             Ok(durations) => {
                 found.push(Rate {
@@ -79,16 +69,16 @@ impl FirstStep for Peaks {
                     reached: 2.0 * rate(&durations, &products) / 1e12,
                     peak: tensor_peak(session, gpu)?,
                 });
-                finding.nanoseconds(of(&products, "multiply-accumulates"), durations);
+                result.nanoseconds(of(&products, "multiply-accumulates"), durations);
             }
             Err(StepError::Launch(LaunchError::Kernel(KernelError::Image(
                 error @ ImageError::Unsupported { .. },
             )))) => {
-                finding.note(format!("tensor cores: {error}"));
+                result.note(format!("tensor cores: {error}"));
             }
             Err(error) => return Err(error),
         }
-        let copy = rates::copy(size(session));
+        let copy = rates::copy(session.size(Size::Full, Size::Tiny));
         let copies = durations(session, &launcher, &copy)?;
         found.push(Rate {
             of: "copies",
@@ -96,18 +86,18 @@ impl FirstStep for Peaks {
             reached: rate(&copies, &copy) / 1e9,
             peak: memory_peak(gpu)?,
         });
-        finding.nanoseconds(of(&copy, "bytes read and written"), copies);
+        result.nanoseconds(of(&copy, "bytes read and written"), copies);
         let words: Vec<String> = found.iter().map(Rate::to_string).collect();
-        finding.found = words.join("; ");
+        result.found = words.join("; ");
         if !session.quick && !found.iter().all(Rate::is_possible) {
-            finding.claim = Claim::Refuted;
-            finding.found += "; more than the device can do: its clock or our measurement is wrong";
+            result.claim = Claim::Refuted;
+            result.found += "; more than the device can do: its clock or our measurement is wrong";
         }
-        finding.note(
+        result.note(
             "The peak of tensor cores is that of mma.sync on halves with f32 sums at the highest clock that the driver \
              names; that of memory is by the clock and the width of the bus that the driver names.",
         );
-        Ok(finding)
+        Ok(result)
     }
 }
 

@@ -9,7 +9,10 @@ use punctual_device_cuda::host::Host;
 use punctual_platform::{Doorbell, clock, read};
 use serde::{Deserialize, Serialize};
 
-use super::super::machine::said;
+use super::machine::said;
+
+/// The tool that knows cards.
+pub const TOOL: &str = "nvidia-smi";
 
 /// Between two readings while a step runs. Reading takes a part of a millisecond from files, and some ten from a tool.
 const EVERY_NS: u64 = 250_000_000;
@@ -300,39 +303,9 @@ fn of_card(tool: &Path, uuid: &str, reasons: &str) -> Option<Reading> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
+    use super::super::fixtures::{Made, made};
     use super::*;
-
-    /// Files below a folder of their own, gone with this.
-    pub struct Made(PathBuf);
-
-    impl std::ops::Deref for Made {
-        type Target = Path;
-
-        fn deref(&self) -> &Path {
-            &self.0
-        }
-    }
-
-    impl Drop for Made {
-        fn drop(&mut self) {
-            // A file left behind does no harm.
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
-    /// `name` tells tests apart.
-    pub fn made(name: &str, files: &[(&str, &str)]) -> Made {
-        let root =
-            std::env::temp_dir().join(format!("punctual-first-{}-{name}", std::process::id()));
-        fs::create_dir_all(&root).expect("a folder");
-        for (path, text) in files {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().expect("below the root")).expect("a folder");
-            fs::write(path, text).expect("a file");
-        }
-        Made(root)
-    }
 
     /// A file `tool` that can be run.
     fn with_tool(name: &str, does: &str) -> Made {

@@ -9,13 +9,15 @@ use punctual_platform::read;
 use punctual_report::Table;
 use serde::{Deserialize, Serialize};
 
-use super::super::folder::Outcome;
+use super::super::clocks::Reading;
+use super::super::first::provenance::Provenance;
+use super::super::first::surroundings::Surroundings;
+use super::super::folder::{Outcome, Record};
 use super::super::machine::Machine;
-use super::super::report::beside;
-use super::finding::{Verdict, Watched, judge};
-use super::provenance::Provenance;
-use super::steps::FirstStep;
-use super::surroundings::Surroundings;
+use super::super::result::StepResult;
+use super::super::step::Step;
+use super::text;
+use super::verdict::{Verdict, judge};
 
 /// Of the file's form.
 pub const FORMAT: u32 = 1;
@@ -47,21 +49,28 @@ pub struct Judged {
     pub outcome: Outcome<Watched>,
 }
 
+/// What a step found, with what the clocks were meanwhile.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Watched {
+    pub finding: StepResult,
+    pub clocks: Vec<Reading>,
+}
+
 impl Judged {
-    pub fn new(
-        step: &dyn FirstStep,
-        outcome: Outcome<Watched>,
-        seconds: f64,
-        emulated: bool,
-    ) -> Self {
-        let (verdict, found) = judge(&outcome, step.of_time(), emulated);
+    pub fn new(step: &dyn Step, record: Record) -> Self {
+        let (verdict, found) = judge(&record, step.of_time());
+        let clocks = record.clocks;
         Self {
             step: step.name().to_owned(),
-            shows: step.shows().to_owned(),
+            shows: step.about().to_owned(),
             verdict,
             found,
-            seconds,
-            outcome,
+            seconds: record.seconds,
+            outcome: match record.outcome {
+                Outcome::Measured(finding) => Outcome::Measured(Watched { finding, clocks }),
+                Outcome::NotMeasured { why } => Outcome::NotMeasured { why },
+                Outcome::Failed { why } => Outcome::Failed { why },
+            },
         }
     }
 }
@@ -112,15 +121,8 @@ impl Report {
         }
         let _ = write!(text, "{:width$}", self.verdicts());
         for step in &self.steps {
-            let Outcome::Measured(watched) = &step.outcome else {
-                continue;
-            };
-            if let Some(table) = beside(&watched.finding.compared) {
-                let name = step.step.to_uppercase();
-                let _ = write!(
-                    text,
-                    "\n{name}, MEASURED BESIDE PREDICTED, US\n{table:width$}"
-                );
+            if let Outcome::Measured(watched) = &step.outcome {
+                text += &text::predicted(&step.step, &watched.finding.compared, width);
             }
         }
         let made_by = &self.made_by;
@@ -166,10 +168,9 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::machine::tests::machine;
-    use super::super::clocks::tests::made;
-    use super::super::finding::{Claim, Finding};
-    use super::super::steps;
+    use super::super::super::fixtures::{machine, made, record};
+    use super::super::super::result::Claim;
+    use super::super::super::{course, steps};
     use super::*;
 
     fn report(emulated: bool, claim: Claim) -> Report {
@@ -177,16 +178,15 @@ mod tests {
             emulated,
             ..machine("a")
         };
-        let finding = Finding {
-            claim,
-            found: "33 of 33".to_owned(),
-            ..Finding::default()
+        let step = course::find(steps::FIRST, "known-answers").expect("a step");
+        let record = Record {
+            machine: machine.clone(),
+            ..record(StepResult {
+                claim,
+                found: "33 of 33".to_owned(),
+                ..StepResult::default()
+            })
         };
-        let step = steps::find("known-answers").expect("a step");
-        let outcome = Outcome::Measured(Watched {
-            finding,
-            clocks: Vec::new(),
-        });
         let root = made("report", &[]);
         let made_by = Provenance::of_this();
         Report {
@@ -194,7 +194,7 @@ mod tests {
             warnings: warnings(&machine, emulated, &made_by),
             began: "now".to_owned(),
             seconds: 1.0,
-            steps: vec![Judged::new(step, outcome, 0.5, machine.emulated)],
+            steps: vec![Judged::new(step.step, record)],
             surroundings: Surroundings::of(&root, Path::new("/nowhere/tool"), "nothing"),
             machine,
             made_by,
