@@ -8,7 +8,7 @@ use punctual_report::{Column, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::demonstration;
-use crate::programs::{Folder, ProgramError, Programs};
+use crate::programs::{self, Folder, ProgramError, Programs};
 
 /// How long, at which rates, with which programs.
 #[derive(Clone, Debug, clap::Args)]
@@ -262,7 +262,7 @@ fn run_turn(
 ) -> Result<CameraReport, Error> {
     const WHAT: &str = "the camera";
     let socket = folder.path("socket");
-    let _daemon = programs.daemon(&folder.path(side.manifest()), &socket, [])?;
+    let daemon = programs.daemon(&folder.path(side.manifest()), &socket, [])?;
     let mut camera = programs.command("punctual");
     let command = &mut camera.command;
     command.arg("camera").arg("--socket").arg(&socket);
@@ -273,6 +273,7 @@ fn run_turn(
     command.arg("--fps").arg(rate.to_string());
     command.arg("--seconds").arg(seconds.to_string());
     let text = camera.output(WHAT)?;
+    programs::stop(daemon)?;
     let report: CameraReport = serde_json::from_str(text.lines().last().unwrap_or_default())?;
     if report.finished {
         Ok(report)

@@ -2,10 +2,9 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use punctual_daemon::{Process, ProcessError};
 use punctual_platform::termination::{Terminates, Termination};
 
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +21,8 @@ pub enum ProgramError {
     },
     #[error("{what} failed; its messages are above")]
     Failed { what: &'static str },
+    #[error(transparent)]
+    Daemon(#[from] ProcessError),
 }
 
 impl Terminates for ProgramError {
@@ -30,6 +31,7 @@ impl Terminates for ProgramError {
             Self::File { .. } => Termination::File,
             Self::Start { .. } => Termination::Resources,
             Self::Failed { .. } => Termination::BadResult,
+            Self::Daemon(error) => error.termination(),
         }
     }
 }
@@ -65,23 +67,34 @@ impl Programs {
         program.output(what).map(|_| ())
     }
 
-    /// Starts a daemon that listens at `socket`, with further arguments.
+    /// Starts a daemon that listens at `socket`, with further arguments, and waits until it is ready.
     pub fn daemon<'a>(
         &self,
         manifest: &Path,
         socket: &Path,
         further: impl IntoIterator<Item = &'a OsStr>,
-    ) -> Result<Daemon, ProgramError> {
+    ) -> Result<Process, ProgramError> {
         let Program { path, mut command } = self.command("punctuald");
         command
             .arg(manifest)
             .arg("--socket")
             .arg(socket)
             .args(further);
-        let child = command.stdout(Stdio::null()).spawn();
-        let child = child.map_err(|source| ProgramError::Start { path, source })?;
-        Ok(Daemon(child))
+        Process::start(&mut command).map_err(|error| match error {
+            ProcessError::Spawn(source) => ProgramError::Start { path, source },
+            error => error.into(),
+        })
     }
+}
+
+/// How long a daemon may take to drain and end.
+const END_MS: u64 = 10_000;
+
+/// Asks a daemon to drain and waits for its end, with which it writes its report.
+pub fn stop(mut daemon: Process) -> Result<(), ProgramError> {
+    daemon.terminate();
+    daemon.wait_for(END_MS).map_err(ProcessError::from)?;
+    Ok(())
 }
 
 /// A program that is not started yet.
@@ -101,17 +114,6 @@ impl Program {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let succeeded = output.status.success().then_some(text);
         succeeded.ok_or(ProgramError::Failed { what })
-    }
-}
-
-/// A daemon; ended with this.
-pub struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
-        let _ = self.0.wait();
     }
 }
 

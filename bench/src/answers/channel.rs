@@ -1,34 +1,24 @@
 //! Through the channel: a classifier's frames while a segmenter also runs, which gives outputs, or none.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
 use hdrhistogram::Histogram;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use punctual_client::{Crop, Lost, Options as ClientOptions, PixelFormat, now_ns};
 use punctual_device::conformance::networks;
 use punctual_model::{
-    Calibration, Network, Package, PackageError, PrepareProfile, Profile, ProfileKey,
-    SolutionMemory, StageProfile,
+    Calibration, Package, PackageError, PrepareProfile, Profile, ProfileKey, SolutionMemory,
+    StageProfile,
 };
 use punctual_platform::clock::sleep_until_ns;
 
 use super::{Options, Row, forms, histogram};
+use crate::programs::{self, Folder, ProgramError, Programs};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    #[error("{path}: {source}")]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("{path} cannot be started: {source}; --daemon says where it is")]
-    Daemon {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     #[error(transparent)]
     Package(#[from] PackageError),
     #[error("the daemon was lost: {0}")]
@@ -39,7 +29,7 @@ pub enum ChannelError {
     NoVerdict { task: &'static str },
 }
 
-/// Longer than a daemon's start, and than any verdict takes.
+/// Longer than any verdict takes.
 const LIMIT_NS: u64 = 20_000_000_000;
 
 /// A client's times in ns.
@@ -70,15 +60,19 @@ impl Times {
 
 /// With outputs of the segmenter and without, in turns. The classifier runs on the first core.
 pub fn measure(options: &Options, cores: [usize; 2]) -> Result<Vec<Row>, ChannelError> {
-    let folder = Folder::new(cores, options.rate)?;
+    let programs = Programs::new(options.bin.as_deref());
+    let folder = folder(cores, options.rate)?;
     // By side: the classifier's, the segmenter's.
     let mut all = [(); 2].map(|()| [Times::new(), Times::new()]);
     for _ in 0..options.turns {
-        for (side, all) in all.iter_mut().enumerate() {
-            let turn = folder.turn(options, side == 0)?;
+        for (outputs, all) in [true, false].into_iter().zip(&mut all) {
+            let socket = folder.path("socket");
+            let daemon = programs.daemon(&folder.path(manifest_name(outputs)), &socket, [])?;
+            let times = turn(options, &socket)?;
+            programs::stop(daemon)?;
             all.iter_mut()
-                .zip(&turn)
-                .for_each(|(all, turn)| all.add(turn));
+                .zip(&times)
+                .for_each(|(all, times)| all.add(times));
         }
     }
     let sides = ["segmenter with outputs", "segmenter without outputs"];
@@ -111,99 +105,36 @@ pub fn measure(options: &Options, cores: [usize; 2]) -> Result<Vec<Row>, Channel
     Ok(rows.collect())
 }
 
-/// What the daemons are started with; gone with this.
-struct Folder {
-    path: PathBuf,
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Nothing can be done about what stays there.
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
-}
-
-impl Folder {
-    fn new(cores: [usize; 2], rate: u32) -> Result<Self, ChannelError> {
-        let name = format!("punctual-bench-answers-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).map_err(|source| ChannelError::File {
-            path: path.clone(),
-            source,
-        })?;
-        let folder = Self { path };
-        let segmenter = forms::FORMS[SEGMENTER].network();
-        folder.package("class", networks::residual(1))?;
-        folder.package("segment", segmenter)?;
-        for outputs in [true, false] {
-            let manifest = manifest(cores, rate, outputs);
-            folder.write(manifest_name(outputs), manifest.as_bytes())?;
-        }
-        Ok(folder)
-    }
-
-    fn write(&self, name: &str, content: &[u8]) -> Result<(), ChannelError> {
-        let path = self.path.join(name);
-        std::fs::write(&path, content).map_err(|source| ChannelError::File { path, source })
-    }
-
-    fn package(&self, name: &str, network: Network) -> Result<(), ChannelError> {
+/// What the daemons are started with.
+fn folder(cores: [usize; 2], rate: u32) -> Result<Folder, ChannelError> {
+    let folder = Folder::new("answers")?;
+    let segmenter = forms::FORMS[SEGMENTER].network();
+    for (name, network) in [("class", networks::residual(1)), ("segment", segmenter)] {
         let package = Package::new(network, Calibration::default())?;
-        self.write(&format!("{name}.punctual"), &package.encode())?;
+        folder.write(&format!("{name}.punctual"), &package.encode())?;
         let profile = profile(&package).to_json();
-        self.write(&format!("{name}.profile.json"), profile.as_bytes())
+        folder.write(&format!("{name}.profile.json"), profile.as_bytes())?;
     }
-
-    /// Both clients' times with a daemon of this turn.
-    fn turn(&self, options: &Options, outputs: bool) -> Result<[Times; 2], ChannelError> {
-        let daemon = Daemon::start(options, &self.path, outputs)?;
-        let frames = u64::from(options.rate) * u64::from(options.seconds);
-        let period = 1_000_000_000 / u64::from(options.rate);
-        let client = |task, first| camera(&daemon.socket, task, frames, period, first);
-        let start = now_ns();
-        std::thread::scope(|scope| {
-            // At different times, as cameras are.
-            let segments = scope.spawn(|| client("segment", start + period / 3));
-            let class = client("class", start);
-            let segments = segments.join().expect("no panic");
-            Ok([class?, segments?])
-        })
+    for outputs in [true, false] {
+        let manifest = manifest(cores, rate, outputs);
+        folder.write(manifest_name(outputs), manifest.as_bytes())?;
     }
+    Ok(folder)
 }
 
-/// A daemon; ended with this.
-struct Daemon {
-    child: Child,
-    socket: PathBuf,
-}
-
-impl Daemon {
-    fn start(options: &Options, folder: &Path, outputs: bool) -> Result<Self, ChannelError> {
-        let beside = || {
-            let own = std::env::current_exe().unwrap_or_default();
-            own.with_file_name("punctuald")
-        };
-        let path = options.daemon.clone().unwrap_or_else(beside);
-        let socket = folder.join("socket");
-        let child = Command::new(&path)
-            .arg(folder.join(manifest_name(outputs)))
-            .arg("--socket")
-            .arg(&socket)
-            .env_remove("PUNCTUAL_LOG")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|source| ChannelError::Daemon { path, source })?;
-        Ok(Self { child, socket })
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
-        let _ = self.child.wait();
-    }
+/// The classifier's and the segmenter's times.
+fn turn(options: &Options, socket: &Path) -> Result<[Times; 2], ChannelError> {
+    let frames = u64::from(options.rate) * u64::from(options.seconds);
+    let period = 1_000_000_000 / u64::from(options.rate);
+    let client = |task, first| camera(socket, task, frames, period, first);
+    let start = now_ns();
+    std::thread::scope(|scope| {
+        // At different times, as cameras are.
+        let segments = scope.spawn(|| client("segment", start + period / 3));
+        let class = client("class", start);
+        let segments = segments.join().expect("no panic");
+        Ok([class?, segments?])
+    })
 }
 
 /// Submits frames at their times and waits for each verdict.

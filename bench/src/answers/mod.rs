@@ -40,9 +40,9 @@ pub struct Options {
     /// Frames a second of each task.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
     rate: u32,
-    /// The daemon [default: the one beside this program].
+    /// The folder of the program punctuald [default: that of this one].
     #[arg(long)]
-    daemon: Option<PathBuf>,
+    bin: Option<PathBuf>,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -70,7 +70,7 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Output(error) => error.termination(),
-            Self::Channel(channel::ChannelError::File { .. }) => Termination::File,
+            Self::Channel(channel::ChannelError::Program(error)) => error.termination(),
             Self::Form { .. } | Self::Channel(_) | Self::Cores { .. } => Termination::Resources,
         }
     }

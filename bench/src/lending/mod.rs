@@ -7,6 +7,7 @@ mod turn;
 
 use std::path::PathBuf;
 
+use punctual_daemon::ReportError;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_signs::Camera;
@@ -72,11 +73,10 @@ pub enum Error {
     Program(#[from] ProgramError),
     #[error(transparent)]
     Camera(#[from] CameraError),
-    #[error("the {what} is not understood: {source}")]
-    Json {
-        what: &'static str,
-        source: serde_json::Error,
-    },
+    #[error("the plan is not understood: {0}")]
+    Plan(#[from] serde_json::Error),
+    #[error("the daemon's report: {0}")]
+    Report(#[from] ReportError),
     #[error(transparent)]
     Output(#[from] OutputError),
 }
@@ -86,7 +86,7 @@ impl Terminates for Error {
         match self {
             Self::Output(error) => error.termination(),
             Self::Program(error) => error.termination(),
-            Self::Camera(_) | Self::Json { .. } => Termination::BadResult,
+            Self::Camera(_) | Self::Plan(_) | Self::Report(_) => Termination::BadResult,
         }
     }
 }

@@ -52,11 +52,7 @@ pub fn places(programs: &Programs, manifest: &Path) -> Result<Vec<PlaceUse>, Err
     let mut check = programs.command("punctual");
     check.command.arg("check").arg(manifest).arg("--json");
     let text = check.output("punctual check")?;
-    let plan = serde_json::from_str(&text).map_err(|source| Error::Json {
-        what: "plan",
-        source,
-    })?;
-    Ok(uses(plan))
+    Ok(uses(serde_json::from_str(&text)?))
 }
 
 fn uses(plan: Plan) -> Vec<PlaceUse> {

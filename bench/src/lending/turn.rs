@@ -1,16 +1,15 @@
 //! One turn: a daemon, its cameras, and what both of them report at the end.
 
 use std::ffi::OsStr;
-use std::path::Path;
 
 use punctual_client::{Client, now_ns};
-use punctual_platform::read;
+use punctual_daemon::{PartitionReport, Report};
 use punctual_signs::Camera;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::camera::{CameraError, Feed, Pace, ROLES, Tally};
 use super::{Error, HOMES, Side};
-use crate::programs::{Folder, ProgramError, Programs};
+use crate::programs::{self, Folder, Programs};
 
 /// From the last connection to the first frame.
 const START_NS: u64 = 50_000_000;
@@ -45,31 +44,10 @@ pub struct Stages {
 }
 
 /// Times over 1 ms in which the machine stood still.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Stalls {
     pub count: u64,
     pub longest_us: u64,
-}
-
-/// A daemon's report, as far as it is needed here.
-#[derive(Deserialize)]
-struct DaemonReport {
-    partitions: Vec<Partition>,
-    tasks: Vec<Task>,
-    host_stalls: Stalls,
-    missing: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Partition {
-    name: String,
-    actions: u64,
-}
-
-#[derive(Deserialize)]
-struct Task {
-    overruns: u64,
-    demotions: u64,
 }
 
 impl Turn {
@@ -88,13 +66,15 @@ impl Turn {
         let clients = ROLES.iter().map(|role| role.connect(&socket));
         let clients = clients.collect::<Result<Vec<Client>, CameraError>>()?;
         let tallies = self.feed(cameras, clients)?;
-        // It writes its report as it ends.
-        drop(daemon);
-        let report = DaemonReport::read(&report)?;
+        programs::stop(daemon)?;
+        let report = Report::read(&report)?;
         Ok(Outcome {
             tallies,
-            stages: report.stages(),
-            stalls: report.host_stalls,
+            stages: Stages::of(&report),
+            stalls: Stalls {
+                count: report.host_stalls.count,
+                longest_us: report.host_stalls.longest_us,
+            },
             missing: report.missing,
         })
     }
@@ -126,27 +106,15 @@ impl Turn {
     }
 }
 
-impl DaemonReport {
-    fn read(path: &Path) -> Result<Self, Error> {
-        let text = read::text(path, read::TEXT_BYTES_MAX);
-        let text = text.map_err(|source| ProgramError::File {
-            path: path.to_owned(),
-            source,
-        })?;
-        serde_json::from_str(&text).map_err(|source| Error::Json {
-            what: "daemon's report",
-            source,
-        })
-    }
-
-    fn stages(&self) -> Stages {
-        let actions = |of: &Partition| of.actions;
-        let on_place = |of: &&Partition| !HOMES.contains(&of.name.as_str());
-        Stages {
-            all: self.partitions.iter().map(actions).sum(),
-            on_places: self.partitions.iter().filter(on_place).map(actions).sum(),
-            overruns: self.tasks.iter().map(|task| task.overruns).sum(),
-            demotions: self.tasks.iter().map(|task| task.demotions).sum(),
+impl Stages {
+    fn of(report: &Report) -> Self {
+        let actions = |of: &PartitionReport| of.actions;
+        let on_place = |of: &&PartitionReport| !HOMES.contains(&of.name.as_str());
+        Self {
+            all: report.partitions.iter().map(actions).sum(),
+            on_places: report.partitions.iter().filter(on_place).map(actions).sum(),
+            overruns: report.tasks.iter().map(|task| task.overruns).sum(),
+            demotions: report.tasks.iter().map(|task| task.demotions).sum(),
         }
     }
 }

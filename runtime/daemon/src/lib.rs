@@ -12,6 +12,7 @@
 //! | clients in and out, log, signals, the end | `housekeeping`, `acceptor` |
 //! | what a client can make slow | `pools`, threads that no other waits for |
 //! | whether the threads live, and whether the machine runs them | `watchdog`, `starved` |
+//! | the daemon as another program's child | [`Process`] |
 //! | what is counted and reported | `metrics`, `observer`, [`Report`] |
 //!
 //! Real-time threads share atomics, rings and doorbells, and nothing else. Whatever one of them
@@ -50,6 +51,7 @@ mod pace;
 mod page_faults;
 mod pools;
 mod port;
+mod process;
 mod program;
 mod rate_limit;
 mod record;
@@ -70,6 +72,7 @@ pub use error::StartupError;
 pub use last_good::keep;
 pub use limits::LimitError;
 pub use options::{AFTER_HELP, CONFIGURATION, ManifestSource, Options};
+pub use process::{Process, ProcessError};
 pub use reload::refuse_reload;
 pub use report::{
     ClientsReport, DecisionReport, FailedReport, GpuReport, HomeReport, LatencyReport,

@@ -11,7 +11,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use punctual_daemon::Report;
+use punctual_daemon::{Process, ProcessError, Report};
 use punctual_model::Profile;
 use punctual_plan::Policies;
 use punctual_platform::OsError;
@@ -24,7 +24,7 @@ use crate::report::CameraReport;
 use punctual_platform::termination::{Terminates, Termination};
 
 use cameras::{CAMERAS, CameraRole};
-use processes::{Camera, Daemon};
+use processes::Camera;
 use summary::{Summary, TaskSummary};
 use table::Row;
 
@@ -133,8 +133,8 @@ pub enum DemoError {
     Cores { found: usize },
     #[error("cannot start a process of the demo: {0}")]
     Spawn(std::io::Error),
-    #[error("the daemon terminated before it was ready ({status}); its messages are above")]
-    NotReady { status: ExitStatus },
+    #[error(transparent)]
+    Daemon(#[from] ProcessError),
     #[error(transparent)]
     Cache(#[from] cache::CacheError),
     #[error("cannot draw the page's pictures: {0}")]
@@ -153,7 +153,8 @@ impl Terminates for DemoError {
         match self {
             Self::Write { .. } => Termination::File,
             Self::Cores { .. } | Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
-            Self::NotReady { .. } | Self::Report(_) | Self::Picture(_) => Termination::BadResult,
+            Self::Report(_) | Self::Picture(_) => Termination::BadResult,
+            Self::Daemon(error) => error.termination(),
             Self::Cache(error) => error.termination(),
             Self::Output(error) => error.termination(),
         }
@@ -274,7 +275,7 @@ fn run_once(
             CAMERAS.len()
         ))?;
     }
-    let mut daemon = Daemon::start(manifest, &socket, &report_file)?;
+    let mut daemon = processes::daemon(manifest, &socket, &report_file)?;
     let mut cameras = Vec::new();
     for role in CAMERAS {
         cameras.push(Camera::start(&role.arguments(
@@ -291,7 +292,8 @@ fn run_once(
         row.hear(last_words);
         clean &= ended_well(&format!("camera {}", role.task), status);
     }
-    clean &= ended_well("daemon", daemon.stop(END_MS));
+    daemon.terminate();
+    clean &= ended_well("daemon", daemon.wait_for(END_MS));
     watched.drawn?;
     let report = Report::read(&report_file)?;
     Ok(Run {
@@ -312,7 +314,7 @@ struct Watched {
 /// Draws the table until every camera has finished, or a signal, the daemon's end, or a closed standard output stops
 /// them.
 fn watch(
-    daemon: &mut Daemon,
+    daemon: &mut Process,
     cameras: &mut [Camera],
     signals: &TerminationSignals,
     options: &Options,
@@ -333,7 +335,7 @@ fn watch(
         for (camera, row) in cameras.iter_mut().zip(&mut rows) {
             row.hear(camera.lines());
         }
-        if !stopping && (signals.next(Some(0)).is_some() || daemon.terminated() || drawn.is_err()) {
+        if !stopping && (signals.next(Some(0)).is_some() || daemon.has_ended() || drawn.is_err()) {
             cameras.iter().for_each(Camera::stop);
             stopping = true;
         }

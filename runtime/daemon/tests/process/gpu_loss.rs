@@ -2,19 +2,18 @@
 //! one serves the same clients.
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::Read as _;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use emulated_cuda::{CallFault, Config, ENVIRONMENT, HungReset, LaunchFault};
 use punctual_client::{Client, Crop, Failure, Options, PixelFormat, Rejection, Verdict};
-use punctual_daemon::{Report, Termination};
+use punctual_daemon::{Process, Report, Termination};
 use punctual_platform::clock::now_ns;
 
 use crate::emulated_gpu::{profiled, turn};
 use crate::gpu::{AFTER_THE_TRIAL, GPU_ONLY, both, faulty};
 use crate::gpu_division::{BEST_EFFORT, partitioned};
-use crate::support::{Folder, LIMIT, assert_accounts};
+use crate::support::{Folder, LIMIT, assert_accounts, spawn};
 
 /// From the first frame that fails to the end of the process: a reset that does not return, the drain, and a busy machine.
 const END: Duration = Duration::from_secs(10);
@@ -24,30 +23,17 @@ fn soon() -> Option<u64> {
 }
 
 /// A daemon that is not started again when it ends, and what it says.
-struct Daemon(Child);
-
-impl Daemon {
-    fn start(folder: &Folder) -> Self {
-        let mut command = folder.command();
-        command.env_remove("NOTIFY_SOCKET").stderr(Stdio::piped());
-        Self(command.spawn().expect("punctuald starts"))
-    }
-
-    /// Its code and its words, once it has ended by itself.
-    fn end(mut self) -> (Option<i32>, String) {
-        let mut words = String::new();
-        let said = self.0.stderr.as_mut().expect("a pipe");
-        // Until it ends, and its end of the pipe with it.
-        said.read_to_string(&mut words).expect("text");
-        (self.0.wait().expect("it ends").code(), words)
-    }
+fn start(folder: &Folder) -> Process {
+    let mut command = folder.command();
+    command.env_remove("NOTIFY_SOCKET").stderr(Stdio::piped());
+    spawn(command)
 }
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Its code and its words, once it has ended by itself.
+fn end(mut daemon: Process) -> (Option<i32>, String) {
+    // Until it ends, and its end of the pipe with it.
+    let words = daemon.words().expect("text");
+    (daemon.wait().expect("it ends").code(), words)
 }
 
 /// A client, and what it was told: each submission once.
@@ -125,8 +111,8 @@ fn until_one_fails(far: &mut Camera, mut at_each_round: impl FnMut()) -> Vec<Ver
 }
 
 /// How a daemon ends that has lost its GPU: with its code, everything answered, and words about it.
-fn assert_lost(folder: &Folder, daemon: Daemon, why: &str) {
-    let (code, words) = daemon.end();
+fn assert_lost(folder: &Folder, daemon: Process, why: &str) {
+    let (code, words) = end(daemon);
     let lost = i32::from(Termination::DeviceLost.code());
     assert_eq!(code, Some(lost), "{words}");
     assert!(words.contains("can no longer use the GPU"), "{words}");
@@ -143,7 +129,7 @@ fn assert_lost(folder: &Folder, daemon: Daemon, why: &str) {
 fn a_fault_that_asks_for_a_new_process_ends_the_daemon_and_clients_go_on_with_the_next() {
     let _turn = turn();
     let mut folder = profiled(&both(), &faulty(AFTER_THE_TRIAL, Some(700)));
-    let daemon = Daemon::start(&folder);
+    let daemon = start(&folder);
     let (mut far, mut near) = (Camera::open(&folder, "far"), Camera::open(&folder, "near"));
     // The cores have work all the while; what they were given in the last round may still be open when the GPU fails.
     until_one_fails(&mut far, || {
@@ -165,7 +151,7 @@ fn a_fault_that_asks_for_a_new_process_ends_the_daemon_and_clients_go_on_with_th
     assert!(now_ns() - failed_ns < END.as_nanos() as u64);
 
     mend(&mut folder);
-    let _next = Daemon::start(&folder);
+    let _next = start(&folder);
     far.until_on_time();
     near.until_on_time();
     for camera in [&far, &near] {
@@ -188,7 +174,7 @@ fn a_fault_with_four_partitions_at_work_is_a_verdict_for_each_frame_and_the_next
     let names = ["a", "b", "c", "d"];
     let manifest = partitioned(&[2; 4], &names.map(|name| (name, BEST_EFFORT)), "");
     let mut folder = profiled(&manifest, &faulty(AFTER_THE_TRIAL, Some(700)));
-    let daemon = Daemon::start(&folder);
+    let daemon = start(&folder);
     let mut cameras = names.map(|name| Camera::open(&folder, name));
     let until_ns = soon();
     let mut failed = false;
@@ -210,7 +196,7 @@ fn a_fault_with_four_partitions_at_work_is_a_verdict_for_each_frame_and_the_next
     }
     assert_lost(&folder, daemon, "CUDA_ERROR_ILLEGAL_ADDRESS");
     mend(&mut folder);
-    let _next = Daemon::start(&folder);
+    let _next = start(&folder);
     for camera in &mut cameras {
         camera.until_on_time();
         camera.assert_complete();
@@ -226,7 +212,7 @@ fn a_hang_whose_reset_blocks_ends_the_daemon_in_bounded_time() {
         ..faulty(AFTER_THE_TRIAL, None)
     };
     let folder = profiled(GPU_ONLY, &driver);
-    let daemon = Daemon::start(&folder);
+    let daemon = start(&folder);
     let mut far = Camera::open(&folder, "far");
     let verdicts = until_one_fails(&mut far, || ());
     let failed_ns = now_ns();
@@ -249,7 +235,7 @@ fn a_daemon_that_is_told_to_end_does_not_wait_for_a_gpu_that_hangs() {
         ..faulty(AFTER_THE_TRIAL, None)
     };
     let folder = profiled(GPU_ONLY, &driver);
-    let daemon = Daemon::start(&folder);
+    let daemon = start(&folder);
     let mut far = Camera::open(&folder, "far");
     let until_ns = soon();
     let is_hung = |far: &mut Camera| {
@@ -261,11 +247,9 @@ fn a_daemon_that_is_told_to_end_does_not_wait_for_a_gpu_that_hangs() {
     while !is_hung(&mut far) {
         assert!(Some(now_ns()) < until_ns, "nothing hangs");
     }
-    let pid = daemon.0.id().to_string();
     let told_ns = now_ns();
-    let status = Command::new("kill").args(["-s", "TERM", &pid]).status();
-    assert!(status.expect("kill runs").success());
-    let (code, words) = daemon.end();
+    daemon.terminate();
+    let (code, words) = end(daemon);
     assert!(now_ns() - told_ns < END.as_nanos() as u64);
     let exceeded = i32::from(Termination::DrainExceeded.code());
     assert_eq!(code, Some(exceeded), "{words}");
@@ -289,7 +273,7 @@ fn two_restarts_that_fail_end_the_daemon() {
         ..Config::default()
     };
     let folder = profiled(GPU_ONLY, &driver);
-    let daemon = Daemon::start(&folder);
+    let daemon = start(&folder);
     let mut far = Camera::open(&folder, "far");
     until_one_fails(&mut far, || ());
     assert_lost(&folder, daemon, "2 restarts of the device failed");

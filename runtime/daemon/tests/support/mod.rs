@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use punctual_daemon::Report;
+use punctual_daemon::{Process, Report};
 use punctual_ipc::{ClientChannel, Crop, Hello, PixelFormat, ResultRecord};
 use punctual_model::{
     Package, PrepareProfile, Profile, ProfileKey, SolutionMemory, StageProfile, Verified,
@@ -268,12 +267,17 @@ impl Drop for Folder {
     }
 }
 
-/// A daemon that has said that it is ready.
+/// Starts a daemon without waiting until it is ready.
+pub fn spawn(mut command: Command) -> Process {
+    command.spawn().expect("punctuald starts").into()
+}
+
+/// A daemon that has told its service manager that it is ready.
 pub struct Daemon {
     pub folder: Folder,
     /// Where it tells the service manager how it is.
     pub manager: UnixDatagram,
-    child: Child,
+    process: Process,
 }
 
 impl Daemon {
@@ -293,17 +297,17 @@ impl Daemon {
         let mut command = folder.command();
         command.env("NOTIFY_SOCKET", folder.path("notify"));
         change(&mut command);
-        let child = command.spawn().expect("punctuald starts");
+        let process = spawn(command);
         wait_for(&manager, "READY=1");
         Self {
             folder,
             manager,
-            child,
+            process,
         }
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -328,20 +332,19 @@ impl Daemon {
     }
 
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
+        let pid = self.pid().to_string();
         let status = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(status.expect("kill runs").success());
     }
 
     /// Its death, without a chance to clean up.
     pub fn kill(&mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
+        self.process.kill().expect("it runs");
     }
 
     /// SIGTERM and, without a pause, SIGINT.
     pub fn signal_twice(&self) {
-        let pid = self.child.id();
+        let pid = self.pid();
         let both = format!("kill -s TERM {pid}; kill -s INT {pid}");
         let status = Command::new("sh").args(["-c", &both]).status();
         assert!(status.expect("a shell").success());
@@ -356,16 +359,14 @@ impl Daemon {
 
     /// As [`end`](Self::end), with what it wrote to its standard error, which was piped.
     pub fn end_with_words(mut self) -> (ExitStatus, String, Report) {
-        let mut words = String::new();
-        let said = self.child.stderr.as_mut().expect("a pipe");
-        said.read_to_string(&mut words).expect("text");
+        let words = self.process.words().expect("text");
         let (status, report) = self.end();
         (status, words, report)
     }
 
     /// As [`end`](Self::end), where it leaves no report.
     pub fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("it ends")
+        self.process.wait().expect("it ends")
     }
 
     /// Asks it to end; it must end well, and have kept account of everything.
@@ -391,14 +392,6 @@ impl Daemon {
         folder.remove("notify");
         let report = Report::read(&folder.path("report.json")).expect("a report");
         (report, folder)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // Of a test that failed; it has ended otherwise.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
