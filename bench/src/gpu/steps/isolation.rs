@@ -1,6 +1,5 @@
 //! What a promised stage suffers from best-effort work that runs at the same time, kept apart by masks or not: SEEB-GPU, Table 1.
 
-use punctual_core::Criticality;
 use punctual_device_cuda::CudaDevice;
 use punctual_model::Network;
 use punctual_report::{Axis, Bars};
@@ -225,7 +224,7 @@ fn measure(
             let Partitions { promised, beside } = condition.partitions();
             let work = beside.map(|partition| Work {
                 stage_run: stage_run(partition, case.beside, u16::from(case.batch)),
-                criticality: Criticality::BestEffort,
+                stages: 1,
             });
             let mut load = Load::begin(rig, work)?;
             for _ in 0..session.size(BLOCK, 2) {

@@ -1,7 +1,6 @@
 //! What a real-time network suffers from launches that fill the TPCs that it leaves, and what they add:
 //! REEF's kernel padding (section 5), by masks.
 
-use punctual_core::{ActionId, Criticality, Event};
 use punctual_device::{Device, ModelSpec};
 use punctual_device_cuda::driver::Context;
 use punctual_device_cuda::kernel_padding::{KernelPaddingSpec, LaunchTimes};
@@ -13,6 +12,7 @@ use punctual_report::{Axis, Bars};
 use punctual_roofline::structures::Structure;
 
 use super::super::division::Parts;
+use super::super::load::{DEEP, Load, Work};
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, Rig, Setup, StageRun};
 use super::super::step::{Prerequisite, Session, Step, StepError};
@@ -129,9 +129,6 @@ impl Step for Padding {
     }
 }
 
-/// Best-effort actions that the device has at once.
-const DEEP: u16 = 2;
-
 /// What each launch of each network takes on all TPCs.
 fn measured(
     session: &Session<'_>,
@@ -198,7 +195,10 @@ fn alternate(
     beat: Beat,
 ) -> Result<[Found; 4], StepError> {
     let model = networks.len() - 1;
-    let stages = networks[model].stages.len() as u8;
+    let work = Work {
+        stage_run: stage_run(1, model as u16, 0, 1),
+        stages: networks[model].stages.len() as u8,
+    };
     let mut all = <[Found; 4]>::default();
     for (round, ()) in session.rounds(200, 2, 900).enumerate() {
         for (way, found) in Way::ALL.into_iter().zip(&mut all) {
@@ -207,13 +207,7 @@ fn alternate(
             } else {
                 &mut *plain
             };
-            let best_effort = BestEffort::of(model as u16, stages);
-            let block = Block {
-                rig,
-                beat,
-                best_effort: way.has_best_effort().then_some(best_effort),
-            };
-            let block = block.run()?;
+            let block = block(rig, beat, way.has_best_effort().then_some(work))?;
             // The first round finds cold caches.
             if round > 0 {
                 found.real_time_ns.extend(block.real_time_ns);
@@ -225,120 +219,25 @@ fn alternate(
     Ok(all)
 }
 
-/// The best-effort network, over and over on partition 1.
-struct BestEffort {
-    model: u16,
-    stages: u8,
-    open: Vec<(ActionId, StageRun)>,
-    ended: u64,
-}
-
 /// A few real-time networks, and best-effort stages meanwhile.
-struct Block<'r, D> {
-    rig: &'r mut Rig<D>,
-    beat: Beat,
-    best_effort: Option<BestEffort>,
-}
-
-impl<D: Device> Block<'_, D> {
-    fn run(mut self) -> Result<Found, StepError> {
-        let begun = clock::now_ns();
-        if let Some(best_effort) = &mut self.best_effort {
-            for buffer in 1..=DEEP {
-                best_effort.submit(self.rig, stage_run(1, best_effort.model, 0, buffer))?;
-            }
+fn block<D: Device>(rig: &mut Rig<D>, beat: Beat, work: Option<Work>) -> Result<Found, StepError> {
+    let begun = clock::now_ns();
+    let mut load = Load::begin(rig, work)?;
+    // Best-effort work is under way by then.
+    let first = clock::now_ns() + beat.period_ns / 4;
+    let mut found = Found::default();
+    for turn in 0..beat.count {
+        let due = first + turn * beat.period_ns;
+        load.until(rig, due)?;
+        for stage in 0..beat.stages {
+            load.run(rig, stage_run(0, beat.model, stage, 0))?;
         }
-        // Best-effort work is under way by then.
-        let first = clock::now_ns() + self.beat.period_ns / 4;
-        let mut found = Found::default();
-        for turn in 0..self.beat.count {
-            let due = first + turn * self.beat.period_ns;
-            self.until(due)?;
-            for stage in 0..self.beat.stages {
-                self.real_time(stage_run(0, self.beat.model, stage, 0))?;
-            }
-            found.real_time_ns.push(clock::now_ns() - due);
-        }
-        found.took_ns = clock::now_ns() - begun;
-        found.stages = self.best_effort.as_ref().map_or(0, |work| work.ended);
-        self.drain()?;
-        Ok(found)
+        found.real_time_ns.push(clock::now_ns() - due);
     }
-
-    /// Runs best-effort work until then.
-    fn until(&mut self, due_ns: u64) -> Result<(), StepError> {
-        while let Some(event) = self.rig.event_until(due_ns) {
-            self.other(&event)?;
-        }
-        Ok(())
-    }
-
-    /// Runs a stage of the real-time network at the same time as best-effort work.
-    fn real_time(&mut self, stage_run: StageRun) -> Result<(), StepError> {
-        let id = self.rig.submit(stage_run, Criticality::RealTime)?;
-        loop {
-            match self.rig.event()? {
-                Event::Finished(finished) if finished.action == id => return Ok(()),
-                other => self.other(&other)?,
-            }
-        }
-    }
-
-    /// An event that is not the real-time network's: the next best-effort stage follows.
-    fn other(&mut self, event: &Event) -> Result<(), StepError> {
-        let unexpected = || StepError::Unexpected(Box::new(event.clone()));
-        let best_effort = self.best_effort.as_mut().ok_or_else(unexpected)?;
-        let stage_run = best_effort.over(event).ok_or_else(unexpected)?;
-        let stage = (stage_run.stage + 1) % best_effort.stages;
-        best_effort.submit(self.rig, StageRun { stage, ..stage_run })
-    }
-
-    /// Waits for what the device still has.
-    fn drain(mut self) -> Result<(), StepError> {
-        while let Some(best_effort) = self.best_effort.as_mut()
-            && !best_effort.open.is_empty()
-        {
-            let event = self.rig.event()?;
-            if best_effort.over(&event).is_none() {
-                return Err(StepError::Unexpected(Box::new(event)));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl BestEffort {
-    const fn of(model: u16, stages: u8) -> Self {
-        Self {
-            model,
-            stages,
-            open: Vec::new(),
-            ended: 0,
-        }
-    }
-
-    fn submit<D: Device>(
-        &mut self,
-        rig: &mut Rig<D>,
-        stage_run: StageRun,
-    ) -> Result<(), StepError> {
-        let id = rig.submit(stage_run, Criticality::BestEffort)?;
-        self.open.push((id, stage_run));
-        Ok(())
-    }
-
-    /// The stage_run that an event says is over, if it is one of these.
-    fn over(&mut self, event: &Event) -> Option<StageRun> {
-        let Event::Finished(finished) = event else {
-            return None;
-        };
-        let at = self
-            .open
-            .iter()
-            .position(|(id, _)| *id == finished.action)?;
-        self.ended += 1;
-        Some(self.open.swap_remove(at).1)
-    }
+    found.took_ns = clock::now_ns() - begun;
+    found.stages = load.ended;
+    load.end(rig)?;
+    Ok(found)
 }
 
 fn report(networks: &[Network], beat: Beat, found: &[Found; 4], counts: &Counts) -> StepResult {
@@ -403,16 +302,12 @@ mod tests {
             period_ns: 5_000_000,
             count: 4,
         };
-        let mut run = |best_effort| {
-            let rig = &mut rig;
-            let block = Block {
-                rig,
-                beat,
-                best_effort,
-            };
-            block.run().expect("it runs")
+        let work = Work {
+            stage_run: stage_run(1, 0, 0, 1),
+            stages,
         };
-        let beside = run(Some(BestEffort::of(0, stages)));
+        let mut run = |work| block(&mut rig, beat, work).expect("it runs");
+        let beside = run(Some(work));
         assert_eq!(beside.real_time_ns.len(), 4);
         assert!(beside.took_ns >= 3 * beat.period_ns, "{beside:?}");
         assert!(beside.stages > 0, "{beside:?}");
