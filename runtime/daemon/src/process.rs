@@ -10,7 +10,7 @@ use nix::unistd::{Pid, pipe};
 use punctual_platform::clock;
 use punctual_platform::termination::{Terminates, Termination};
 
-/// A process that drains when it is asked to end: a daemon, or a camera beside it. Killed with this, if it still runs.
+/// A process that drains when it is asked to end: a daemon, or a camera. Killed with this, if it still runs.
 #[derive(Debug)]
 pub struct Process(Child);
 
@@ -84,7 +84,7 @@ impl Process {
         self.0.wait()
     }
 
-    /// Its end; it is killed if that takes longer than so many milliseconds.
+    /// Its end; it is killed if that takes longer than the limit.
     pub fn wait_for(&mut self, limit_ms: u64) -> io::Result<ExitStatus> {
         const STEP_NS: u64 = 5_000_000;
         let until_ns = clock::now_ns() + limit_ms * 1_000_000;

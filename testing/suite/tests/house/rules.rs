@@ -265,10 +265,7 @@ const KERNEL: &[&str] = &[
 ];
 
 /// Programs that print by themselves: tools of this tree's developers, and a library in the place of a driver.
-const PRINTING: &[&str] = &[
-    "testing/emulated-driver/",
-    "testing/vectors/",
-];
+const PRINTING: &[&str] = &["testing/emulated-driver/", "testing/vectors/"];
 
 /// What has a handle to pages or queues of a client, and where the daemon may name it.
 const CLIENTS_OWN: &[(&str, &[&str])] = &[
