@@ -9,9 +9,8 @@ use core::ops::Range;
 use core::ptr;
 
 use self::tile::{Head, Scratch, attend};
-use crate::layout::check_limit;
 use crate::simd::compiled_for;
-use crate::spec::{check_equal, check_finite};
+use crate::spec::{check_equal, check_finite, check_limit};
 use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part, Weights};
 
 pub use self::tile::HEAD_CHANNELS_MAX;

@@ -8,11 +8,10 @@ pub use self::plain::PlainCopy;
 
 use punctual_types::Piece;
 
-use self::plan::{Lanes, Plan, Run};
-use crate::layout::check_limit;
+use self::plan::{Lanes, PICKED_MAX, Plan, Run};
 use crate::quantised::{bytes, bytes_mut};
 use crate::simd::{LaneMap, Vector, compiled_for};
-use crate::spec::{check_equal, check_finite};
+use crate::spec::{check_equal, check_finite, check_limit};
 use crate::{BlockedLayout, Element, INPUTS_MAX, Image, Isa, Kernel, KernelError, Part, Weights};
 
 /// The output's values are those of the pieces, each from its source and in its box.
@@ -37,9 +36,6 @@ pub struct Copy {
     plans: Vec<Plan>,
     kernel: unsafe fn(&Pixels<'_>),
 }
-
-/// Most blocks that the pixels of a block are made of lane by lane with vectors; beyond, value by value.
-const PICKED_MAX: usize = 4;
 
 impl Copy {
     /// Checks the pieces and plans which lanes go where.

@@ -148,7 +148,7 @@ impl GatherSpec {
             output,
             runs,
         } = self;
-        crate::layout::check_limit("the inputs of a gather", inputs.len(), INPUTS_MAX)?;
+        crate::spec::check_limit("the inputs of a gather", inputs.len(), INPUTS_MAX)?;
         output.check_lanes("output", isa)?;
         for input in inputs {
             input.check_lanes("input", isa)?;
@@ -164,7 +164,7 @@ impl GatherSpec {
             }
             let there = inputs.get(run.source).map_or(0, BlockedLayout::channels);
             let end = run.first.saturating_add(run.count);
-            crate::layout::check_limit("the end of a run of channels", end, there)?;
+            crate::spec::check_limit("the end of a run of channels", end, there)?;
             channels = channels.saturating_add(run.count);
         }
         check_equal("the output's channels", output.channels(), channels)

@@ -6,9 +6,8 @@ use punctual_types::{Extent, PoolKind, Window};
 
 pub(crate) use self::rows::inside;
 use self::rows::{Row, max_row, mean_row};
-use crate::layout::{DIMENSION_MAX, check_limit};
 use crate::simd::compiled_for;
-use crate::spec::check_equal;
+use crate::spec::{DIMENSION_MAX, check_equal, check_limit};
 use crate::window::check_output;
 use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 

@@ -4,6 +4,11 @@ use punctual_types::Quantisation;
 
 use crate::KernelError;
 
+/// The largest size of a dimension: rows, columns, channels, kernel sides, strides.
+pub(crate) const DIMENSION_MAX: usize = 1 << 20;
+/// The largest tensor or packed weight, in elements: products of two offsets stay far from overflowing `isize` bytes.
+pub(crate) const ELEMENTS_MAX: usize = 1 << 30;
+
 pub(crate) fn check_equal(
     what: &'static str,
     found: usize,
@@ -54,5 +59,37 @@ pub(crate) fn check_step(scale: f32) -> Result<(), KernelError> {
         Ok(())
     } else {
         Err(KernelError::Scale { scale })
+    }
+}
+
+pub(crate) fn check_dimensions(
+    channels: usize,
+    height: usize,
+    width: usize,
+    halo: usize,
+) -> Result<(), KernelError> {
+    for (what, found) in [("channels", channels), ("height", height), ("width", width)] {
+        if found == 0 {
+            return Err(KernelError::Zero { what });
+        }
+        check_limit(what, found, DIMENSION_MAX)?;
+    }
+    check_limit("halo", halo, DIMENSION_MAX)
+}
+
+pub(crate) fn check_elements(a: usize, b: usize, c: usize) -> Result<(), KernelError> {
+    let elements = a.saturating_mul(b).saturating_mul(c);
+    check_limit("elements of a tensor", elements, ELEMENTS_MAX)
+}
+
+pub(crate) fn check_limit(
+    what: &'static str,
+    found: usize,
+    limit: usize,
+) -> Result<(), KernelError> {
+    if found <= limit {
+        Ok(())
+    } else {
+        Err(KernelError::TooLarge { what, found, limit })
     }
 }

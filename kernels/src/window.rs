@@ -2,9 +2,8 @@
 
 use punctual_types::Window;
 
-use crate::layout::{DIMENSION_MAX, check_limit};
 use crate::shape::Shape;
-use crate::spec::check_equal;
+use crate::spec::{DIMENSION_MAX, check_equal, check_limit};
 use crate::{BlockedLayout, KernelError};
 
 /// Checks that the window's sizes can be counted with.

@@ -6,10 +6,7 @@ pub(crate) mod parts;
 use crate::IMAGES_MAX;
 pub use crate::declaration::Address;
 pub use codes::{CellCode, Curve, Form, Function, Kept, Type};
-pub use parts::{Answer, Digits, Epilogue, Guard, Operand, Rounding, TensorView};
-
-/// Most digits that say in which order values are read.
-pub const DIGITS_MAX: usize = 8;
+pub use parts::{Answer, DIGITS_MAX, Digits, Epilogue, Guard, Operand, Rounding, TensorView};
 
 /// Most tensors that `gather` reads.
 pub const SOURCES_MAX: usize = 8;

@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-use super::Conv2dSpec;
+use super::spec::Conv2dSpec;
 use crate::shape::Shape;
 
 /// Neighbouring output rows or columns that read the same taps.

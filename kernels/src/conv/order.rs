@@ -5,13 +5,31 @@
 //! piece, as long as the weights, which are then read once a piece, are not larger still. A row that does not stay,
 //! such as one of many tokens, is cut into runs of columns. No sum's order depends on this.
 
-use super::tiles::Choices;
-use super::{Columns, Conv2d, Conv2dSpec, Kernels};
+use super::clip::Run;
+use super::packed::Packing;
+use super::spec::{Conv2dSpec, ConvInput};
+use super::strip::{Strip, StripKernel, depthwise_strip};
+use super::tiles::{self, BLOCKS_MAX, COLUMNS_MAX, Choices};
+use crate::Isa;
 use crate::layout::Span;
+use crate::simd::compiled_for;
 
 /// What may be expected to stay in the second-level cache from one reading to the next, in floats:
 /// 384 KiB, of the 512 KiB to 2 MiB that cores have, in addition to weights and outputs that pass by.
 const STAYS: usize = 96 << 10;
+
+#[derive(Clone, Debug)]
+pub(super) struct Columns {
+    pub run: Run,
+    kernels: Kernels,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kernels {
+    /// For one, two, ... output blocks at once.
+    Dense([Choices; BLOCKS_MAX]),
+    Depthwise(StripKernel),
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pieces {
@@ -36,35 +54,39 @@ struct Sizes {
     readings: usize,
 }
 
-impl Conv2d {
-    /// The pieces in which to compute a span.
-    pub(super) fn pieces(&self, span: &Span, images: usize) -> Pieces {
-        let whole = Pieces {
-            images,
-            rows: span.rows.len(),
-            columns: usize::MAX,
-        };
-        // Where there are several runs, the one with the most columns takes the most time.
-        let widest = self.columns.iter().max_by_key(|all| all.run.outputs.len());
-        let Some(Kernels::Dense(choices)) = widest.map(|widest| &widest.kernels) else {
-            return whole;
-        };
-        if self.spec.groups > 1 {
-            return whole;
-        }
-        let sources = self.packing.sources[span.block];
-        let blocks = span.blocks.min(2);
-        let sizes = Sizes {
-            weights: span.blocks * self.packing.block_stride(0),
-            row: row(&self.spec, sources.count),
-            rows: span.rows.len(),
-            columns: self.spec.output.width(),
-            tile_rows: choices[blocks - 1].best().rows,
-            images,
-            readings: span.blocks.div_ceil(2),
-        };
-        sizes.pieces()
+/// The pieces in which to compute a span.
+pub(super) fn pieces(
+    columns: &[Columns],
+    spec: &Conv2dSpec,
+    packing: &Packing,
+    span: &Span,
+    images: usize,
+) -> Pieces {
+    let whole = Pieces {
+        images,
+        rows: span.rows.len(),
+        columns: usize::MAX,
+    };
+    // Where there are several runs, the one with the most columns takes the most time.
+    let widest = columns.iter().max_by_key(|all| all.run.outputs.len());
+    let Some(Kernels::Dense(choices)) = widest.map(|widest| &widest.kernels) else {
+        return whole;
+    };
+    if spec.groups > 1 {
+        return whole;
     }
+    let sources = packing.sources[span.block];
+    let blocks = span.blocks.min(2);
+    let sizes = Sizes {
+        weights: span.blocks * packing.block_stride(0),
+        row: row(spec, sources.count),
+        rows: span.rows.len(),
+        columns: spec.output.width(),
+        tile_rows: choices[blocks - 1].best().rows,
+        images,
+        readings: span.blocks.div_ceil(2),
+    };
+    sizes.pieces()
 }
 
 /// Floats of the input that one output row reads, in `sources` input blocks or planes.
@@ -75,7 +97,7 @@ fn row(spec: &Conv2dSpec, sources: usize) -> usize {
 
 /// How many columns of one run to compute for all output blocks before the next columns, if rows do not stay in the
 /// cache: whole tiles, about as many in each piece.
-pub(super) fn columns(spec: &Conv2dSpec, choices: &Choices, columns: usize) -> Option<usize> {
+fn stay(spec: &Conv2dSpec, choices: &Choices, columns: usize) -> Option<usize> {
     if spec.groups > 1 {
         return None;
     }
@@ -102,25 +124,23 @@ fn columns_that_stay(input: usize, columns: usize) -> usize {
     STAYS * columns / input
 }
 
-impl Conv2d {
-    /// The columns in pieces of at most `most`, each within one run.
-    pub(super) fn column_pieces(&self, most: usize) -> impl Iterator<Item = &[Columns]> {
-        let mut left = &self.columns[..];
-        core::iter::from_fn(move || {
-            let mut width = left.first()?.run.outputs.len();
-            let mut count = 1;
-            while let Some(next) = left.get(count) {
-                width += next.run.outputs.len();
-                if width > most {
-                    break;
-                }
-                count += 1;
+/// The columns in pieces of at most `most`, each within one run.
+pub(super) fn column_pieces(columns: &[Columns], most: usize) -> impl Iterator<Item = &[Columns]> {
+    let mut left = columns;
+    core::iter::from_fn(move || {
+        let mut width = left.first()?.run.outputs.len();
+        let mut count = 1;
+        while let Some(next) = left.get(count) {
+            width += next.run.outputs.len();
+            if width > most {
+                break;
             }
-            let (piece, rest) = left.split_at(count);
-            left = rest;
-            Some(piece)
-        })
-    }
+            count += 1;
+        }
+        let (piece, rest) = left.split_at(count);
+        left = rest;
+        Some(piece)
+    })
 }
 
 impl Sizes {
@@ -170,10 +190,66 @@ impl Sizes {
     }
 }
 
+/// The tiles for strips of `blocks` output blocks and `columns` columns.
+fn choices(isa: Isa, spec: &Conv2dSpec, blocks: usize, columns: usize) -> Choices {
+    tiles::choices(
+        isa,
+        matches!(spec.input, ConvInput::Blocked(_)),
+        spec.window.is_dilated(),
+        spec.window.stride.width as usize,
+        blocks,
+        spec.output.height(),
+        columns,
+    )
+}
+
+impl Columns {
+    pub fn new(isa: Isa, spec: &Conv2dSpec, run: Run) -> Columns {
+        let kernels = if spec.is_depthwise() {
+            Kernels::Depthwise(compiled_for!(isa, depthwise_strip, Strip))
+        } else {
+            let width = run.outputs.len();
+            Kernels::Dense(core::array::from_fn(|i| choices(isa, spec, i + 1, width)))
+        };
+        Columns { run, kernels }
+    }
+
+    /// Splits a run of columns. 197 tokens take less time as 13 tiles of 14 and 2 of 8 than as tiles of one width, and
+    /// a run too wide to stay in a cache is cut.
+    pub fn split(isa: Isa, spec: &Conv2dSpec, run: Run) -> Vec<Run> {
+        if spec.is_depthwise() {
+            return vec![run];
+        }
+        let width = run.outputs.len();
+        let choices = |width| choices(isa, spec, spec.output.blocks().min(2), width);
+        let cost = |left| choices(left).cost() + choices(width - left).cost();
+        let multiples = (1..=COLUMNS_MAX.min(width - 1)).map(|tile| (width - 1) / tile * tile);
+        let best = multiples.min_by_key(|&left| cost(left));
+        let best = best.filter(|&left| cost(left) < choices(width).cost());
+        let left = best.unwrap_or(width);
+        let piece = stay(spec, &choices(left), left).unwrap_or(left);
+        let cuts = (0..left).step_by(piece).chain(best);
+        let ends = (0..left).step_by(piece).skip(1).chain([left, width]);
+        let start = run.outputs.start;
+        cuts.zip(ends)
+            .map(|(from, to)| run.part(start + from..start + to))
+            .collect()
+    }
+
+    /// The kernel for `blocks` blocks and `rows` rows.
+    pub fn kernel(&self, blocks: usize, rows: usize) -> StripKernel {
+        match &self.kernels {
+            Kernels::Depthwise(kernel) => *kernel,
+            Kernels::Dense(choices) => choices[blocks - 1].kernel(rows),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conv::tests::{check_meaning, pattern};
+    use crate::conv::direct::Conv2d;
+    use crate::conv::direct::tests::{check_meaning, pattern};
     use crate::{BlockedLayout, ConvInput, Isa, Part};
     use punctual_types::{Activation, Extent, Padding, Window};
 
@@ -276,7 +352,10 @@ mod tests {
             };
             let conv = Conv2d::new(isa, &spec).unwrap();
             let span = output.spans(Part::WHOLE).next().unwrap();
-            let pieces = conv.column_pieces(conv.pieces(&span, 1).columns);
+            let pieces = column_pieces(
+                &conv.columns,
+                pieces(&conv.columns, &spec, &conv.packing, &span, 1).columns,
+            );
             assert!(pieces.count() > 1, "{isa}: the row stays");
             let mut memory = vec![0.0; input.len()];
             input.pack(&image, &mut memory);

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{Conv2dSpec, ConvInput};
+use super::spec::Conv2dSpec;
 
 /// What a block of output channels reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,24 +116,6 @@ fn tap_weights(spec: &Conv2dSpec) -> usize {
         spec.inner_lanes()
     };
     inner * spec.output.lanes()
-}
-
-/// The most elements that packing may need: in `u128`, since nothing has been checked yet.
-pub(super) fn elements_max(spec: &Conv2dSpec) -> u128 {
-    let inputs = match spec.input {
-        _ if spec.is_depthwise() => 1,
-        ConvInput::Planar(input) => input.channels(),
-        ConvInput::Blocked(input) => input.blocks() * input.lanes(),
-    };
-    [
-        spec.output.blocks() * spec.output.lanes(),
-        inputs,
-        spec.window.kernel.height as usize,
-    ]
-    .into_iter()
-    .fold(spec.window.kernel.width as u128, |product, size| {
-        product.saturating_mul(size as u128)
-    })
 }
 
 fn sources(spec: &Conv2dSpec) -> Box<[Sources]> {

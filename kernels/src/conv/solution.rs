@@ -1,6 +1,8 @@
 //! The ways to compute a convolution.
 
-use super::{Conv2d, Conv2dSpec, Winograd};
+use super::direct::Conv2d;
+use super::spec::Conv2dSpec;
+use super::winograd::Winograd;
 
 /// A way to compute a convolution. Which one is the fastest is found by measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,11 +2,9 @@
 
 use punctual_types::{Activation, Window};
 
-use super::packed;
 use crate::activation;
-use crate::layout::{ELEMENTS_MAX, check_limit};
 use crate::shape::Shape;
-use crate::spec::check_weights;
+use crate::spec::{ELEMENTS_MAX, check_limit, check_weights};
 use crate::window::{check_output, check_window};
 use crate::{BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout};
 
@@ -111,7 +109,7 @@ impl Conv2dSpec {
             });
         }
         check_window(&window)?;
-        let elements = usize::try_from(packed::elements_max(self)).unwrap_or(usize::MAX);
+        let elements = usize::try_from(self.packed_max()).unwrap_or(usize::MAX);
         check_limit("elements of the packed weights", elements, ELEMENTS_MAX)?;
         let (padding, halo) = (window.padding.largest(), input.halo());
         if padding > halo && !window.is_dilated() {
@@ -123,6 +121,24 @@ impl Conv2dSpec {
             residual.check_same_image(&output)?;
         }
         activation::check(activation)
+    }
+
+    /// The most elements that packing may need: in `u128`, since nothing has been checked yet.
+    fn packed_max(&self) -> u128 {
+        let inputs = match self.input {
+            _ if self.is_depthwise() => 1,
+            ConvInput::Planar(input) => input.channels(),
+            ConvInput::Blocked(input) => input.blocks() * input.lanes(),
+        };
+        [
+            self.output.blocks() * self.output.lanes(),
+            inputs,
+            self.window.kernel.height as usize,
+        ]
+        .into_iter()
+        .fold(self.window.kernel.width as u128, |product, size| {
+            product.saturating_mul(size as u128)
+        })
     }
 
     /// Whether taps in the padding are left out, since the halo is too narrow to read zeros there.

@@ -185,7 +185,7 @@ pub(super) fn choices(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conv::tests::{check_meaning, pattern};
+    use crate::conv::direct::tests::{check_meaning, pattern};
     use crate::{BlockedLayout, Conv2d, Conv2dSpec, ConvInput, PlanarLayout};
     use punctual_types::{Activation, Extent, Padding, Window};
 

@@ -13,14 +13,15 @@ use core::ptr;
 
 use punctual_types::Extent;
 
+use super::direct::Conv2d;
 use super::packed::Packing;
+use super::spec::{Conv2dSpec, ConvInput};
 use super::strip::{Strip, StripKernel, TERMS, blocks_at_once};
 use super::tiles::{self, BLOCKS_MAX};
 use super::transform::{
     InputTile, OutputTile, Transform, WeightBlock, input_four, input_two, output_four, output_two,
     weights_four, weights_two,
 };
-use super::{Conv2d, Conv2dSpec, ConvInput};
 use crate::activation::Curve;
 use crate::layout::Span;
 use crate::simd::compiled_for;

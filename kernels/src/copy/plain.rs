@@ -10,7 +10,7 @@ use punctual_types::{Element, View};
 
 use self::floats::Floats;
 use self::order::{Order, Piece};
-use crate::layout::{ELEMENTS_MAX, check_limit};
+use crate::spec::{ELEMENTS_MAX, check_limit};
 use crate::{BlockedLayout, Isa, KernelError, Part};
 
 /// Writes the values of a view of a tensor to plain memory, in the view's order.

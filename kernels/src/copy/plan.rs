@@ -5,9 +5,11 @@ use core::ops::Range;
 
 use punctual_types::{Axis, Digit, Piece};
 
-use super::PICKED_MAX;
 use crate::simd::{KEPT, LaneMap};
 use crate::{BlockedLayout, Element};
+
+/// Most blocks that the pixels of a block are made of lane by lane with vectors; beyond, value by value.
+pub(super) const PICKED_MAX: usize = 4;
 
 /// A piece of a copy. Offsets and steps count values: floats or bytes.
 #[derive(Clone, Debug)]

@@ -4,10 +4,9 @@ use core::ops::Range;
 
 use punctual_types::Quantisation;
 
-use super::{Part, check_dimensions, check_elements};
 use crate::quantised::{bytes, bytes_mut};
 use crate::shape::Shape;
-use crate::spec::{check_equal, check_step};
+use crate::spec::{check_dimensions, check_elements, check_equal, check_step};
 use crate::{Isa, KernelError};
 
 /// Activations `[block of channels][row][column][lane]` with a border of zeros, the halo.
@@ -385,4 +384,37 @@ pub(crate) struct Span {
     pub block: usize,
     pub blocks: usize,
     pub rows: Range<usize>,
+}
+
+/// One share of an operator's work: `index` of `of`, for `of` cores that work side by side.
+///
+/// Each core runs the same kernel with its own part on its own slice of the output; the slices
+/// ([`BlockedLayout::part`]) are contiguous, disjoint, in order, and together the whole tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    index: usize,
+    of: usize,
+}
+
+impl Part {
+    pub const WHOLE: Part = Part { index: 0, of: 1 };
+
+    /// Share `index` of `of`. Panics unless `index < of`.
+    pub const fn new(index: usize, of: usize) -> Part {
+        assert!(
+            index < of,
+            "a part's index is less than the number of parts"
+        );
+        Part { index, of }
+    }
+
+    /// How many parts the work has.
+    pub const fn of(self) -> usize {
+        self.of
+    }
+
+    /// This part's share of `units`, as equal as whole units allow.
+    pub(crate) fn share(self, units: usize) -> Range<usize> {
+        units * self.index / self.of..units * (self.index + 1) / self.of
+    }
 }

@@ -1,8 +1,8 @@
 //! The network's input, in planes.
 
-use super::{check_dimensions, check_elements};
 use crate::KernelError;
 use crate::shape::Shape;
+use crate::spec::{check_dimensions, check_elements};
 
 /// A network's input `[channel][row][column]` with a border of zeros, the halo.
 ///

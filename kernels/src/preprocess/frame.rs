@@ -2,7 +2,7 @@
 
 use punctual_types::{FrameLayout, PixelFormat, Size};
 
-use super::PreprocessError;
+use super::spec::PreprocessError;
 
 /// Rows of equal length at equal distances in one plane of the frame, to be copied without gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

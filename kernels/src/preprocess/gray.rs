@@ -1,7 +1,7 @@
 //! Pictures to a byte of gray a pixel.
 
-use super::CropRows;
 use super::bt601::{colour, tint};
+use super::frame::CropRows;
 
 /// ITU-R BT.601's luma of full-range colours in 65536ths, rounded to the nearest byte: as Pillow's mode `L`.
 const RED: u32 = 19_595;

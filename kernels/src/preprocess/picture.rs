@@ -2,10 +2,11 @@
 
 use punctual_types::{Fit, Letterbox, PixelFormat};
 
+use super::frame::CropRows;
 use super::gray;
 use super::resize::{Columns, Rows, Sample, Taps};
+use super::spec::{CHANNELS_MAX, PlanarOutput, PreprocessError, PreprocessSpec};
 use super::yuv::Conversion;
-use super::{CHANNELS_MAX, CropRows, PlanarOutput, PreprocessError, PreprocessSpec};
 use crate::Isa;
 
 /// Tables and scratch for the pictures of one stream.

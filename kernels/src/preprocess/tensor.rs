@@ -1,6 +1,6 @@
 //! Inputs that the client prepared itself: copied, and looked through for what is no number.
 
-use super::{PlanarOutput, PreprocessError, PreprocessSpec};
+use super::spec::{PlanarOutput, PreprocessError, PreprocessSpec};
 use punctual_types::Size;
 
 /// A value of a tensor is infinite or no number.

@@ -1,8 +1,8 @@
 //! NV12 and YUYV to red, green and blue, chroma not interpolated. A row of pixels becomes a row of each colour, one
 //! behind the other: loops over rows of one colour are computed many pixels at a time, loops over whole pixels are not.
 
-use super::CropRows;
 use super::bt601::{colour, tint};
+use super::frame::CropRows;
 use crate::Isa;
 use crate::simd::vectorised;
 

@@ -70,7 +70,7 @@ impl Convert {
         let way = match (input, output.element()) {
             (ConvInput::Planar(planes), _) => {
                 let to = output.check_bytes("output", isa)?;
-                crate::layout::check_limit("planes", planes.channels(), PLANES_MAX)?;
+                crate::spec::check_limit("planes", planes.channels(), PLANES_MAX)?;
                 Way::Planes {
                     planes: *planes,
                     kernel: vectorised!(isa, quantise_row, Row<'_, f32, u8>),

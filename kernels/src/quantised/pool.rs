@@ -41,7 +41,7 @@ impl Pool {
             output.check_bytes("output", isa)?,
         );
         spec.check_shapes()?;
-        crate::layout::check_limit("pixels of the window", window.kernel.area(), WINDOW_MAX)?;
+        crate::spec::check_limit("pixels of the window", window.kernel.area(), WINDOW_MAX)?;
         Ok(Pool {
             spec: *spec,
             rounding: Rounding::new(to, Activation::None)?,

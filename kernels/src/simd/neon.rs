@@ -9,7 +9,7 @@ use core::arch::aarch64::{
     vst1q_f32, vsubq_f32, vsubq_s32, vzip1q_f32, vzip1q_f64, vzip2q_f32, vzip2q_f64,
 };
 
-use super::{LaneMap, Vector};
+use super::vector::{LaneMap, Vector};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Neon(float32x4_t);

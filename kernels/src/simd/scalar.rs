@@ -1,7 +1,7 @@
 //! Four lanes in plain Rust. Products are rounded before they are added: a fused one would be a
 //! library call where the instruction is missing.
 
-use super::{LaneMap, Vector};
+use super::vector::{LaneMap, Vector};
 
 #[derive(Clone, Copy)]
 #[repr(align(16))]

@@ -19,7 +19,7 @@ use core::arch::x86_64::{
     _mm512_unpacklo_ps,
 };
 
-use super::{LaneMap, Vector};
+use super::vector::{LaneMap, Vector};
 
 /// Rounds to the nearest whole number, the even one of two.
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;

@@ -2,9 +2,11 @@
 
 use punctual_types::{Activation, Quantisation};
 
-use super::DIGITS_MAX;
 use super::codes::Curve;
 use crate::declaration::Address;
+
+/// Most digits that say in which order values are read.
+pub const DIGITS_MAX: usize = 8;
 
 structures! {
     /// The first parameter of each kernel: whether it may still run, and where it says how far it is.

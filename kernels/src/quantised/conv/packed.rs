@@ -2,7 +2,7 @@
 
 use punctual_types::Quantisation;
 
-use super::Conv2dSpec;
+use super::spec::Conv2dSpec;
 use crate::quantised::bytes_mut;
 use crate::quantised::sums::offset;
 

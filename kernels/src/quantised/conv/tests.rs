@@ -2,7 +2,7 @@
 
 use punctual_model::QuantisedConv2d;
 use punctual_model::reference::Alone;
-use punctual_types::{Extent, Padding};
+use punctual_types::{Activation, Extent, Padding, Window};
 
 use super::*;
 use crate::Inputs;

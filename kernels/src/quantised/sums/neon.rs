@@ -6,7 +6,8 @@ use core::arch::aarch64::{
 };
 use core::arch::asm;
 
-use super::{Portable, Vector, offset};
+use super::portable::Portable;
+use super::vector::{Vector, offset};
 use crate::quantised::rounding::Rounding;
 
 #[derive(Clone, Copy)]

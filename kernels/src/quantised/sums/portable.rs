@@ -1,6 +1,6 @@
 //! Plain Rust, for any number of lanes.
 
-use super::{Vector, offset};
+use super::vector::{Vector, offset};
 use crate::quantised::rounding::Rounding;
 
 #[derive(Clone, Copy)]

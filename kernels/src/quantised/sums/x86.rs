@@ -10,7 +10,8 @@ use core::arch::x86_64::{
     _mm512_set1_ps, _mm512_storeu_ps,
 };
 
-use super::{Portable, Vector};
+use super::portable::Portable;
+use super::vector::Vector;
 use crate::quantised::rounding::Rounding;
 
 /// AVX-512: `vpdpbusd` multiplies u8 by i8 and adds four products a lane.
