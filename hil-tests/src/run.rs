@@ -7,7 +7,7 @@ use punctual_client::now_ns;
 use punctual_platform::output::{self, OutputError};
 use punctual_report::Table;
 
-use crate::bed::{self, Setting};
+use crate::bed::Setting;
 use crate::bounds::{Bounds, BoundsError};
 use crate::case::Case;
 use crate::facts::{Facts, Leave};
@@ -256,7 +256,7 @@ fn play(case: &Case, setting: Setting<'_>, options: &Options) -> CaseReport {
         asked,
     };
     match setting.facts.missing(case.needs, leave) {
-        None => bed::play(case, setting),
+        None => case.play(setting),
         Some(missing) => CaseReport {
             suite: case.suite,
             name: case.name,

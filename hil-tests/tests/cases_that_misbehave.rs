@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use punctual_client::now_ns;
-use punctual_hil::bed::{self, Setting, TestBed};
+use punctual_hil::bed::{Setting, TestBed};
 use punctual_hil::bounds::Bounds;
 use punctual_hil::case::Case;
 use punctual_hil::facts::Facts;
@@ -49,7 +49,7 @@ fn play(name: &'static str, body: fn(&mut TestBed<'_>) -> Result<(), Failure>) -
         hours: 0.0,
         patience_s: 1,
     };
-    let report = bed::play(&case, setting);
+    let report = case.play(setting);
     let left = target.marked(&stage.mark, now_ns() + LIMIT_NS);
     assert_eq!(
         left.expect("looked"),

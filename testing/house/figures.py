@@ -24,7 +24,8 @@ def tracked():
 
 def without_tests(text):
     """The text before its unit tests, which stand at the end."""
-    return re.split(r"^#\[cfg\((?:all\()?test\b.*\n(?:#\[.*\n)*mod tests? \{", text, maxsplit=1, flags=re.M)[0]
+    begin = r"^#\[cfg\((?:all\()?test\b.*\n(?:#\[.*\n)*(?:pub(?:\([^)]*\))? )?mod tests? \{"
+    return re.split(begin, text, maxsplit=1, flags=re.M)[0]
 
 
 def is_test(path):

@@ -6,7 +6,8 @@ use crate::outcome::Failure;
 use crate::records::{self, CameraCounts};
 use crate::target::process::Started;
 
-use super::{Daemon, TestBed};
+use super::daemons::Daemon;
+use super::test_bed::TestBed;
 
 /// How long a camera may take beyond its time and its patience.
 const LAST_S: u64 = 10;

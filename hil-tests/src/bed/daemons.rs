@@ -7,7 +7,7 @@ use crate::records::{self, Moment, ServiceEvent};
 use crate::target::TargetError;
 use crate::target::process::Started;
 
-use super::TestBed;
+use super::test_bed::TestBed;
 
 /// How long a daemon may take to end: its drain is a second.
 const END_S: u64 = 15;

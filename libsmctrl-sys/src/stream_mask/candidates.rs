@@ -2,8 +2,8 @@
 
 use crate::key::CudaVersion;
 
+use super::layout::{Layout, Place};
 use super::table::ROWS;
-use super::{Layout, Place};
 
 /// All known masks from CUDA 10 on lie at multiples of eight and four more.
 const STEP: usize = 8;

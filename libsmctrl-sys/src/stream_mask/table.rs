@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::key::{Architecture, CudaVersion, DriverKey, Soc};
 
-use super::{Layout, Place};
+use super::layout::{Layout, Place};
 
 /// An offset, and what it holds for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

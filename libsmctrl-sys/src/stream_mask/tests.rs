@@ -1,5 +1,5 @@
 use super::*;
-use crate::key::{Architecture, DriverKey, Soc};
+use crate::key::{Architecture, CudaVersion, DriverKey, Soc};
 
 fn key(architecture: Architecture, version: (u16, u16), soc: Option<Soc>) -> DriverKey {
     DriverKey {

@@ -4,12 +4,35 @@
 use std::collections::BTreeMap;
 
 use punctual_core::Nanos;
+use serde::Serialize;
 
 use crate::packing::{BatchTimes, Branch, Rate, Session, combine};
 
 use crate::models::{Models, Stage};
-use crate::plan::{Member, SessionPlan};
 use crate::queries::Asked;
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SessionPlan {
+    pub session: usize,
+    /// The models in it; several share their first stages.
+    pub members: Vec<Member>,
+    /// How many stages are run for all members in one batch.
+    pub shared_stages: usize,
+    /// All members' requests.
+    pub rate_hz: Rate,
+    /// From a request to its answer, at most.
+    pub deadline: Nanos,
+}
+
+/// All requests of one model with one deadline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Member {
+    /// The sessions and stages of queries (`QUERY.STAGE`) that it is for.
+    pub names: Vec<String>,
+    pub model: String,
+    pub exit: usize,
+    pub rate_hz: Rate,
+}
 
 pub(crate) struct Grouped {
     members: Vec<Member>,

@@ -18,8 +18,8 @@ mod read;
 mod report;
 mod rule;
 
+pub use groups::{Member, SessionPlan};
 pub use inputs::FleetInputs;
-pub use plan::{
-    BoardUse, Budget, Excess, FleetPlan, Member, NodePlan, QueryPlan, RunPlan, SessionPlan,
-};
+pub use plan::{BoardUse, Excess, FleetPlan, NodePlan, RunPlan};
+pub use queries::{Budget, QueryPlan};
 pub use rule::FleetRule;

@@ -9,10 +9,10 @@ use crate::packing::{Bin, Load, Merging, Packing, Rate, Session, Shelf, fewest_n
 use punctual_diagnostics::{Diagnostics, Problems, RenamedKey};
 
 use crate::file::File;
-use crate::groups::{self, Grouped};
+use crate::groups::{self, Grouped, SessionPlan};
 use crate::inputs::FleetInputs;
 use crate::models::{self, Models};
-use crate::queries;
+use crate::queries::{self, QueryPlan};
 
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
@@ -34,47 +34,6 @@ pub struct FleetPlan {
     /// Keys that the file has under their former names. Spelling is no part of the content.
     #[serde(skip)]
     pub renamed_keys: Vec<RenamedKey>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SessionPlan {
-    pub session: usize,
-    /// The models in it; several share their first stages.
-    pub members: Vec<Member>,
-    /// How many stages are run for all members in one batch.
-    pub shared_stages: usize,
-    /// All members' requests.
-    pub rate_hz: Rate,
-    /// From a request to its answer, at most.
-    pub deadline: Nanos,
-}
-
-/// All requests of one model with one deadline.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Member {
-    /// The sessions and stages of queries (`QUERY.STAGE`) that it is for.
-    pub names: Vec<String>,
-    pub model: String,
-    pub exit: usize,
-    pub rate_hz: Rate,
-}
-
-/// A query's deadline, divided.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct QueryPlan {
-    pub name: String,
-    pub deadline: Nanos,
-    pub budgets: Vec<Budget>,
-    pub boards: f64,
-    /// The same with equal parts; none if they are too short for a stage.
-    pub boards_if_even: Option<f64>,
-}
-
-/// A stage's part of a deadline.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Budget {
-    pub stage: String,
-    pub deadline: Nanos,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

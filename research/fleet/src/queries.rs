@@ -1,6 +1,7 @@
 //! Queries: the division of their deadlines, and all that is asked in the end.
 
 use punctual_core::Nanos;
+use serde::Serialize;
 
 use crate::packing::{BatchTimes, Flow, Rate, Session, even_split, split};
 use punctual_diagnostics::{Invalid, Problems, Spanned};
@@ -8,8 +9,25 @@ use punctual_plan::ModelRule;
 
 use crate::file::{File, RawQuery};
 use crate::models::{Kind, Models, Stage};
-use crate::plan::{Budget, QueryPlan};
 use crate::rule::FleetRule;
+
+/// A query's deadline, divided.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QueryPlan {
+    pub name: String,
+    pub deadline: Nanos,
+    pub budgets: Vec<Budget>,
+    pub boards: f64,
+    /// The same with equal parts; none if they are too short for a stage.
+    pub boards_if_even: Option<f64>,
+}
+
+/// A stage's part of a deadline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Budget {
+    pub stage: String,
+    pub deadline: Nanos,
+}
 
 /// Requests for a model, by their deadline.
 pub(crate) struct Asked<'m> {

@@ -5,7 +5,8 @@ use std::fmt;
 use punctual_core::Nanos;
 use punctual_report::{Column, Table, WIDTH};
 
-use crate::plan::{FleetPlan, SessionPlan};
+use crate::groups::SessionPlan;
+use crate::plan::FleetPlan;
 
 impl fmt::Display for FleetPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

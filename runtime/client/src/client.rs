@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use punctual_ipc::{
     Claim, ClientChannel, ConnectError, Crop, Description, Disconnected, FrameSpec, PixelFormat,
-    StreamTerms, SubmitError,
+    StreamTerms, SubmitError, VectorError,
 };
 use punctual_platform::clock::{now_ns, sleep_until_ns};
 use punctual_platform::poll;
@@ -14,7 +14,7 @@ use punctual_platform::poll;
 use crate::ledger::Submission;
 use crate::link::{Link, State};
 use crate::watch::{Listening, Watch};
-use crate::{Lost, Options, Response, Slot};
+use crate::{Lost, Options, Response};
 
 /// A connection to `punctuald`, for the frames of one task; renewed when the daemon is.
 ///
@@ -27,6 +27,48 @@ pub struct Client {
     watch: Option<Arc<Watch>>,
     /// Behind the descriptor, for the connection of this number.
     listening: Option<(u64, Listening)>,
+}
+
+impl Options {
+    /// Connects, if the daemon is there and has room now.
+    ///
+    /// # Errors
+    /// If there is no daemon, or it refuses.
+    pub fn connect(self) -> Result<Client, ConnectError> {
+        let (socket, hello) = (&self.socket, &self.hello);
+        let channel = ClientChannel::connect_with_buffers(socket, hello, &self.lent())?;
+        Ok(Client {
+            link: Link::over(self, channel),
+            watch: None,
+            listening: None,
+        })
+    }
+
+    /// Connects as soon as the daemon is there and has room, but waits for that no longer than until
+    /// `until_ns` (absolute; none: as long as it takes). The answer of a daemon that is there is
+    /// waited for up to five seconds.
+    ///
+    /// # Errors
+    /// If the daemon refuses permanently, or none was there in time.
+    pub fn open(self, until_ns: Option<u64>) -> Result<Client, Lost> {
+        let mut pause_ns = crate::link::PAUSE_NS_MIN;
+        loop {
+            match self.clone().connect() {
+                Ok(client) => return Ok(client),
+                Err(error) if !crate::lost::may_pass(&error) => {
+                    return Err(Lost::Refused(Arc::new(error)));
+                }
+                Err(error) => {
+                    let retry_ns = now_ns() + pause_ns;
+                    if until_ns.is_some_and(|until| retry_ns > until) {
+                        return Err(Lost::NotInTime(Arc::new(error)));
+                    }
+                    sleep_until_ns(retry_ns);
+                    pause_ns = (2 * pause_ns).min(crate::link::PAUSE_NS_MAX);
+                }
+            }
+        }
+    }
 }
 
 impl Client {
@@ -45,36 +87,6 @@ impl Client {
         Options::new(socket, task, format)
             .reconnect(false)
             .connect()
-    }
-
-    pub(crate) fn over(options: Options) -> Result<Self, ConnectError> {
-        let (socket, hello) = (&options.socket, &options.hello);
-        let channel = ClientChannel::connect_with_buffers(socket, hello, &options.lent())?;
-        Ok(Self {
-            link: Link::over(options, channel),
-            watch: None,
-            listening: None,
-        })
-    }
-
-    pub(crate) fn open(options: Options, until_ns: Option<u64>) -> Result<Self, Lost> {
-        let mut pause_ns = crate::link::PAUSE_NS_MIN;
-        loop {
-            match Self::over(options.clone()) {
-                Ok(client) => return Ok(client),
-                Err(error) if !crate::lost::may_pass(&error) => {
-                    return Err(Lost::Refused(Arc::new(error)));
-                }
-                Err(error) => {
-                    let retry_ns = now_ns() + pause_ns;
-                    if until_ns.is_some_and(|until| retry_ns > until) {
-                        return Err(Lost::NotInTime(Arc::new(error)));
-                    }
-                    sleep_until_ns(retry_ns);
-                    pause_ns = (2 * pause_ns).min(crate::link::PAUSE_NS_MAX);
-                }
-            }
-        }
     }
 
     /// As [`Options::spin_ns`].
@@ -383,4 +395,67 @@ fn spin(channel: &ClientChannel, seen: u32, spin_ns: u64, until_ns: Option<u64>)
         std::hint::spin_loop();
     }
     false
+}
+
+/// A slot to write a frame into, while the client waits.
+#[derive(Debug)]
+pub struct Slot<'c> {
+    client: &'c mut Client,
+    /// There until it is submitted.
+    claim: Option<Claim>,
+}
+
+impl<'c> Slot<'c> {
+    pub(crate) fn new(client: &'c mut Client, claim: Claim) -> Self {
+        Self {
+            client,
+            claim: Some(claim),
+        }
+    }
+
+    /// As [`Claim::pixels`].
+    #[must_use]
+    pub fn pixels(&mut self) -> &mut [u8] {
+        self.claim.as_mut().map_or(&mut [], Claim::pixels)
+    }
+
+    /// As [`Claim::set_vector`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_vector(&mut self, name: &str, values: &[f32]) -> Result<(), VectorError> {
+        let claim = self.claim.as_mut().expect("there until it is submitted");
+        claim.set_vector(name, values)
+    }
+
+    /// As [`Claim::write_tensor`].
+    ///
+    /// # Panics
+    /// If the slot is not as long as these values.
+    pub fn write_tensor(&mut self, values: &[f32]) {
+        let claim = self.claim.as_mut().expect("there until it is submitted");
+        claim.write_tensor(values);
+    }
+
+    /// As [`Client::submit`].
+    ///
+    /// # Errors
+    /// If it is not submitted.
+    pub fn submit(
+        mut self,
+        captured_ns: u64,
+        deadline_ns: Option<u64>,
+        crop: Crop,
+    ) -> Result<u64, SubmitError> {
+        let claim = self.claim.take().expect("there until it is submitted");
+        self.client.submit(claim, captured_ns, deadline_ns, crop)
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            self.client.give_back(claim);
+        }
+    }
 }

@@ -37,17 +37,15 @@ mod lost;
 mod options;
 mod reply;
 mod response;
-mod slot;
 mod stream;
 mod streams;
 mod watch;
 
-pub use client::Client;
+pub use client::{Client, Slot};
 pub use lost::Lost;
 pub use options::Options;
 pub use reply::Reply;
 pub use response::Response;
-pub use slot::Slot;
 pub use stream::{Stream, StreamSlot};
 pub use streams::Streams;
 

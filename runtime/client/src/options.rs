@@ -4,9 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use punctual_ipc::{ConnectError, Hello, Layout, PixelFormat};
-
-use crate::{Client, Lost, Stream};
+use punctual_ipc::{Hello, Layout, PixelFormat};
 
 /// Which stream to feed, and how. Made once; each connection of the client's life follows it.
 ///
@@ -55,7 +53,7 @@ impl Options {
 
     /// Frames lie in buffers that the client has already, a slot for each: memfds that are sealed
     /// against shrinking, or DMA-BUFs of a camera's driver. Nothing is copied on this side. A slot
-    /// has the number of its buffer ([`Client::claim_at`]), and its pixels are empty. Every
+    /// has the number of its buffer ([`Client::claim_at`](crate::Client::claim_at)), and its pixels are empty. Every
     /// connection of the client's life gets them; the manifest must allow it (`import_buffers`).
     #[must_use]
     pub fn buffers(mut self, buffers: Vec<OwnedFd>) -> Self {
@@ -82,31 +80,5 @@ impl Options {
     pub fn reconnect(mut self, reconnect: bool) -> Self {
         self.reconnect = reconnect;
         self
-    }
-
-    /// Connects, if the daemon is there and has room now.
-    ///
-    /// # Errors
-    /// If there is no daemon, or it refuses.
-    pub fn connect(self) -> Result<Client, ConnectError> {
-        Client::over(self)
-    }
-
-    /// Connects as soon as the daemon is there and has room, but waits for that no longer than until
-    /// `until_ns` (absolute; none: as long as it takes). The answer of a daemon that is there is
-    /// waited for up to five seconds.
-    ///
-    /// # Errors
-    /// If the daemon refuses permanently, or none was there in time.
-    pub fn open(self, until_ns: Option<u64>) -> Result<Client, Lost> {
-        Client::open(self, until_ns)
-    }
-
-    /// As [`open`](Self::open), with a thread that receives the verdicts: for futures and callbacks.
-    ///
-    /// # Errors
-    /// As for [`open`](Self::open); or if the thread cannot be started.
-    pub fn stream(self, until_ns: Option<u64>) -> Result<Stream, Lost> {
-        Stream::over(self.open(until_ns)?)
     }
 }

@@ -18,7 +18,7 @@ use punctual_platform::{Doorbell, thread};
 
 use crate::reply::{Promise, Reply};
 use crate::watch::Watch;
-use crate::{Client, Lost, Response};
+use crate::{Client, Lost, Options, Response};
 
 /// A connection with a thread of its own that receives the verdicts. Any thread may submit.
 ///
@@ -77,8 +77,13 @@ impl fmt::Debug for Stream {
     }
 }
 
-impl Stream {
-    pub(crate) fn over(mut client: Client) -> Result<Self, Lost> {
+impl Options {
+    /// As [`open`](Self::open), with a thread that receives the verdicts: for futures and callbacks.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open); or if the thread cannot be started.
+    pub fn stream(self, until_ns: Option<u64>) -> Result<Stream, Lost> {
+        let mut client = self.open(until_ns)?;
         let watch = client.watch()?;
         let waker = watch.waker();
         let shared = Arc::new(Shared {
@@ -93,13 +98,15 @@ impl Stream {
         });
         let receiving = Arc::clone(&shared);
         let thread = thread::spawn_ordinary("verdicts", move || receiving.receive())?;
-        Ok(Self {
+        Ok(Stream {
             shared,
             waker,
             thread: Some(thread),
         })
     }
+}
 
+impl Stream {
     /// What was agreed with the daemon; with the last one, if there is none at present.
     #[must_use]
     pub fn terms(&self) -> StreamTerms {

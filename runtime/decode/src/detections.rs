@@ -2,7 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::{Detection, Suppression};
+use crate::Detection;
+use crate::suppression::{Candidate, Suppression};
 
 /// Which of a network's candidates become detections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,19 +50,6 @@ pub struct Detections {
     found: Vec<Detection>,
     places: Vec<u32>,
     candidates: Vec<Candidate>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidate {
-    pub(crate) detection: Detection,
-    pub(crate) place: u32,
-}
-
-impl Candidate {
-    /// For sorting: the best first.
-    fn better(&self, other: &Self) -> std::cmp::Ordering {
-        other.detection.score.total_cmp(&self.detection.score)
-    }
 }
 
 impl Deref for Detections {

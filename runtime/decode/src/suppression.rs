@@ -1,6 +1,19 @@
 //! Non-maximum suppression: of detections that overlap, the best one stays.
 
-use crate::detections::Candidate;
+use crate::Detection;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) detection: Detection,
+    pub(crate) place: u32,
+}
+
+impl Candidate {
+    /// For sorting: the best first.
+    pub(crate) fn better(&self, other: &Self) -> std::cmp::Ordering {
+        other.detection.score.total_cmp(&self.detection.score)
+    }
+}
 
 /// Which detections suppress which: those with a higher score, if the area of the intersection is more than `overlap` (0 to
 /// 1) of the area of the union.
@@ -48,7 +61,7 @@ impl Suppression {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Detection, Rect};
+    use crate::Rect;
 
     fn candidate(left: f32, class: u16) -> Candidate {
         let rect = Rect {

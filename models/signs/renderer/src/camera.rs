@@ -3,7 +3,8 @@
 use punctual_types::{FrameLayout, PixelFormat};
 
 use crate::colour::{to_gray8, to_nv12, to_yuyv};
-use crate::scene::{Region, Scene};
+use crate::region::Region;
+use crate::scene::Scene;
 use crate::street::{Object, Street};
 use crate::{FRAME_HEIGHT, FRAME_WIDTH};
 

@@ -27,6 +27,7 @@ mod colour;
 mod glyph;
 mod place;
 mod random;
+mod region;
 mod scene;
 mod sign;
 mod street;
@@ -36,7 +37,8 @@ mod weather;
 pub use camera::{Camera, Shot, Truth};
 pub use classes::{CATEGORIES, CLASSES};
 pub use colour::to_nv12;
-pub use scene::{CAMERA_EASIEST, Region, Scene};
+pub use region::Region;
+pub use scene::{CAMERA_EASIEST, Scene};
 pub use street::{Object, Street};
 
 pub const FRAME_WIDTH: u32 = 640;

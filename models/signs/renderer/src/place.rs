@@ -3,7 +3,7 @@
 use crate::classes::{Paint, Plate};
 use crate::colour::{Rgb, mix, scaled};
 use crate::random::{Random, at};
-use crate::scene::Region;
+use crate::region::Region;
 use crate::stroke::edge;
 use crate::{FRAME_HEIGHT, FRAME_WIDTH};
 

@@ -3,32 +3,10 @@
 use crate::colour::byte;
 use crate::place::Place;
 use crate::random::Random;
+use crate::region::Region;
 use crate::sign::Sign;
 use crate::weather::Weather;
 use crate::{CLASSES, CROP_SIDE, FRAME_HEIGHT, FRAME_WIDTH};
-
-/// A rectangle of the frame, in pixels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region {
-    pub x: u32,
-    pub y: u32,
-    pub width: u32,
-    pub height: u32,
-}
-
-impl Region {
-    pub const FRAME: Self = Self {
-        x: 0,
-        y: 0,
-        width: FRAME_WIDTH,
-        height: FRAME_HEIGHT,
-    };
-
-    /// Bytes of its pixels as packed RGB8.
-    pub fn rgb8_len(&self) -> usize {
-        self.width as usize * self.height as usize * 3
-    }
-}
 
 /// The least difficulty of a camera's scenes. The network learns from all of them; what is easier
 /// than this, every exit gets right.

@@ -4,7 +4,7 @@ use crate::classes::labels_of;
 use crate::colour::{Rgb, byte, mix, scaled};
 use crate::place::Place;
 use crate::random::Random;
-use crate::scene::Region;
+use crate::region::Region;
 use crate::sign::Sign;
 use crate::stroke::edge;
 use crate::weather::Weather;

@@ -1,6 +1,7 @@
 //! `punctual demo`: a real daemon, four real camera processes, a live table, a verdict; on request a page to look at.
 
 mod cameras;
+mod error;
 mod page;
 mod processes;
 mod summary;
@@ -11,19 +12,19 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use punctual_daemon::{Process, ProcessError, Report};
+use punctual_daemon::{Process, Report};
 use punctual_model::Profile;
 use punctual_plan::Policies;
-use punctual_platform::OsError;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::{affinity, clock, files};
 
 use crate::cache;
 use crate::report::CameraReport;
-use punctual_platform::termination::{Terminates, Termination};
+use punctual_platform::termination::Termination;
 
 use cameras::{CAMERAS, CameraRole};
+use error::DemoError;
 use processes::Camera;
 use summary::{Summary, TaskSummary};
 use table::Row;
@@ -115,49 +116,6 @@ fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (low..=high).contains(&value) => Ok(value),
         _ => Err(format!("must be a number from {low} to {high}")),
-    }
-}
-
-/// Why the demo could not be shown.
-#[derive(Debug, thiserror::Error)]
-pub enum DemoError {
-    #[error("cannot write {path}: {source}")]
-    Write {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error(
-        "the demo needs two cores, one for the networks and one for the daemon and its cameras: this process may use \
-         {found}; allow it more (taskset, the limits of its container)"
-    )]
-    Cores { found: usize },
-    #[error("cannot start a process of the demo: {0}")]
-    Spawn(std::io::Error),
-    #[error(transparent)]
-    Daemon(#[from] ProcessError),
-    #[error(transparent)]
-    Cache(#[from] cache::CacheError),
-    #[error("cannot draw the page's pictures: {0}")]
-    Picture(#[from] image::ImageError),
-    #[error("the daemon's report: {0}")]
-    Report(#[from] punctual_daemon::ReportError),
-    #[error("cannot wait for signals: {0}")]
-    Signals(OsError),
-    /// Standard output takes no more; everything was ended.
-    #[error(transparent)]
-    Output(#[from] OutputError),
-}
-
-impl Terminates for DemoError {
-    fn termination(&self) -> Termination {
-        match self {
-            Self::Write { .. } => Termination::File,
-            Self::Cores { .. } | Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
-            Self::Report(_) | Self::Picture(_) => Termination::BadResult,
-            Self::Daemon(error) => error.termination(),
-            Self::Cache(error) => error.termination(),
-            Self::Output(error) => error.termination(),
-        }
     }
 }
 

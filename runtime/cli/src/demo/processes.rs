@@ -10,7 +10,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use punctual_daemon::Process;
 
-use super::DemoError;
+use super::error::DemoError;
 
 /// A running camera and what it has said so far.
 pub struct Camera {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Finding, Gravity};
+use super::finding::{Finding, Gravity};
 
 /// What is wrong first, each with why and what to do; then what is as it should be, in a line each.
 pub fn table(findings: &[Finding], coloured: bool) -> String {

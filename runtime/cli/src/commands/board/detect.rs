@@ -6,9 +6,8 @@ use punctual_plan::{Board, Diagnostics};
 use punctual_platform::files::write_whole;
 use punctual_platform::output;
 
-use super::file;
 use super::found::{Found, Look};
-use super::table;
+use super::{file, ours, table};
 use punctual_platform::termination::{Terminates, Termination};
 
 /// Where to look, and how to say it.
@@ -87,12 +86,13 @@ impl Terminates for WriteError {
 
 /// Looks, prints, writes.
 pub fn run(options: &Options) -> Termination {
-    let found = Found::now(&Look {
+    let mut found = Found::now(&Look {
         device: options.device,
         records: options.records.as_deref(),
         again: options.again,
         search: options.search,
     });
+    found.ours = ours::of(&found);
     let text = if options.json {
         let json = serde_json::to_string_pretty(&found).expect("plain data serialises");
         json + "\n"

@@ -7,10 +7,9 @@ use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError, Search, Searched};
 use punctual_device_cuda::partition::search::{FoundPlace, Limits, Tried};
 use punctual_device_cuda::partition::{Mechanism, Program, record};
+use punctual_plan::Difference;
 use punctual_platform::{affinity, output, settings};
 use serde::Serialize;
-
-use super::ours::Ours;
 
 /// Why there are no figures of a GPU.
 #[derive(Debug, thiserror::Error)]
@@ -24,12 +23,19 @@ pub enum NoGpu {
 }
 
 #[derive(Clone, Debug, Serialize)]
+pub struct Ours {
+    /// Its name in manifests.
+    pub board: String,
+    pub differences: Vec<Difference>,
+}
+
+#[derive(Clone, Debug, Serialize)]
 pub struct Found {
     /// The board's name, where there is a device tree.
     pub model: Option<String>,
     /// What that says the board is compatible with.
     pub compatible: Vec<String>,
-    /// The board of ours that it is.
+    /// The board of ours that it is, once that was looked up.
     pub ours: Option<Ours>,
     pub processor: String,
     /// Cores that this process may use; none where the kernel does not tell.
@@ -181,7 +187,7 @@ impl Found {
         let power_modes = host.power_modes().into_iter();
         let power_modes =
             power_modes.map(|mode| PowerMode::of(mode, power_mode.as_deref(), gpu.as_ref()));
-        let mut found = Self {
+        Self {
             model: host.model(),
             compatible: host.compatible(),
             ours: None,
@@ -194,9 +200,7 @@ impl Found {
             clocks: clocks.collect(),
             gpu,
             no_gpu,
-        };
-        found.ours = Ours::of(&found);
-        found
+        }
     }
 }
 

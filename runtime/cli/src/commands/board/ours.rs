@@ -3,32 +3,22 @@
 use std::path::Path;
 
 use punctual_plan::{Board, Difference};
-use serde::Serialize;
 
 use super::file;
-use super::found::Found;
+use super::found::{Found, Ours};
 
-#[derive(Clone, Debug, Serialize)]
-pub struct Ours {
-    /// Its name in manifests.
-    pub board: String,
-    pub differences: Vec<Difference>,
-}
-
-impl Ours {
-    /// None if it is none of ours.
-    pub fn of(found: &Found) -> Option<Self> {
-        let board = Board::of_machine(&found.compatible, found.memory_bytes)?;
-        let mut differences = Vec::new();
-        differences.extend(difference_of_memory(&board, found));
-        // A file that is not valid is for `--write` to report.
-        let here = Board::parse(&file::of(found), Path::new("board.toml"));
-        differences.extend(here.iter().flat_map(|here| board.differences(here)));
-        Some(Self {
-            board: board.name,
-            differences,
-        })
-    }
+/// None if it is none of ours.
+pub fn of(found: &Found) -> Option<Ours> {
+    let board = Board::of_machine(&found.compatible, found.memory_bytes)?;
+    let mut differences = Vec::new();
+    differences.extend(difference_of_memory(&board, found));
+    // A file that is not valid is for `--write` to report.
+    let here = Board::parse(&file::of(found), Path::new("board.toml"));
+    differences.extend(here.iter().flat_map(|here| board.differences(here)));
+    Some(Ours {
+        board: board.name,
+        differences,
+    })
 }
 
 /// The kernel counts less than there is, by what it keeps for itself: never more, and not by a quarter.
@@ -77,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_board_as_our_file_has_it_differs_in_nothing() {
-        let ours = Ours::of(&orin_nx()).expect("a board of ours");
+        let ours = of(&orin_nx()).expect("a board of ours");
         assert_eq!(ours.board, "jetson-orin-nx-16gb");
         assert_eq!(ours.differences, []);
     }
@@ -88,7 +78,7 @@ mod tests {
         found.memory_bytes = Some(7_600 << 20);
         found.power_modes.retain(|mode| mode.name != "MAXN");
         found.power_modes[0].cores = Some(6);
-        let ours = Ours::of(&found).expect("a board of ours");
+        let ours = of(&found).expect("a board of ours");
         let figures: Vec<&str> = ours.differences.iter().map(|d| &d.figure[..]).collect();
         assert_eq!(figures, ["memory, GiB", "cores in 15W", "power mode MAXN"]);
     }
@@ -97,6 +87,6 @@ mod tests {
     fn a_machine_that_no_file_describes_is_none_of_ours() {
         let mut found = orin_nx();
         found.compatible = vec!["raspberrypi,5-model-b".to_owned()];
-        assert!(Ours::of(&found).is_none());
+        assert!(of(&found).is_none());
     }
 }

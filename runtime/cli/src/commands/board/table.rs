@@ -3,8 +3,7 @@
 use punctual_plan::Difference;
 use punctual_report::Table;
 
-use super::found::{Clock, Found, Gpu, Partitions};
-use super::ours::Ours;
+use super::found::{Clock, Found, Gpu, Ours, Partitions};
 
 pub fn of(found: &Found) -> Table {
     let mut table = Table::list();

@@ -5,7 +5,7 @@ use punctual_platform::output::OutputError;
 use punctual_platform::signals::TerminationSignals;
 use punctual_signs::Camera;
 
-use super::Error;
+use super::error::Error;
 use super::tally::Tally;
 use crate::report::CameraReport;
 

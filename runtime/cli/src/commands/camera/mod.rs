@@ -2,23 +2,23 @@
 
 mod boxes;
 mod capture;
+mod error;
 mod tally;
 
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use punctual_client::{ConnectError, Lost, SubmitError};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::signals::TerminationSignals;
-use punctual_platform::{OsError, thread};
+use punctual_platform::thread;
 use punctual_signs::Camera;
 use punctual_types::PixelFormat;
 
 use crate::demo::table::{self, Row};
 use crate::report::CameraReport;
-use punctual_platform::termination::{Terminates, Termination};
 
 use capture::{Pace, capture};
+pub use error::Error;
 use tally::Tally;
 
 /// How many scenes of signs a camera draws at start, to show them in turn.
@@ -115,46 +115,6 @@ fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
         _ => Err("must be a number above 0 and up to 1000000".to_owned()),
-    }
-}
-
-/// Why a camera stopped before its time.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("no connection to {path}: {source}", path = path.display())]
-    Connect { path: PathBuf, source: ConnectError },
-    #[error(
-        "the task's frames are {width}x{height}; this camera shows 640x480 frames without gaps \
-         between rows: change `frame` in the manifest"
-    )]
-    Frame { width: u32, height: u32 },
-    #[error(
-        "the task's crop is {width}x{height}; --scenes streets is for tasks that see whole frames: remove `crop` from \
-         `frame` in the manifest, or show --scenes signs"
-    )]
-    Crop { width: u32, height: u32 },
-    #[error(transparent)]
-    Lost(#[from] Lost),
-    /// A frame could not be submitted.
-    #[error(transparent)]
-    Submit(#[from] SubmitError),
-    #[error("{missing} frames have no verdict two seconds after the last one was submitted")]
-    Missing { missing: u64 },
-    /// Signals or threads are unavailable.
-    #[error(transparent)]
-    Os(#[from] OsError),
-    #[error(transparent)]
-    Output(#[from] OutputError),
-}
-
-impl Terminates for Error {
-    fn termination(&self) -> Termination {
-        match self {
-            Self::Output(error) => error.termination(),
-            Self::Connect { .. } | Self::Os(_) => Termination::Resources,
-            Self::Frame { .. } | Self::Crop { .. } => Termination::BadInput,
-            Self::Lost(_) | Self::Submit(_) | Self::Missing { .. } => Termination::BadResult,
-        }
     }
 }
 

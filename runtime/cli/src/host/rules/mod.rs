@@ -10,7 +10,8 @@ mod privileges;
 mod rivals;
 mod scheduling;
 
-use super::{Cores, Finding, Machine};
+use super::finding::{Cores, Finding};
+use super::machine::Machine;
 
 pub(super) fn all(machine: &Machine, cores: &Cores) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -1,0 +1,53 @@
+//! Why the demo cannot be shown.
+
+use std::path::PathBuf;
+
+use punctual_daemon::ProcessError;
+use punctual_platform::OsError;
+use punctual_platform::output::OutputError;
+use punctual_platform::termination::{Terminates, Termination};
+
+use crate::cache;
+
+/// Why the demo could not be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    #[error("cannot write {path}: {source}")]
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(
+        "the demo needs two cores, one for the networks and one for the daemon and its cameras: this process may use \
+         {found}; allow it more (taskset, the limits of its container)"
+    )]
+    Cores { found: usize },
+    #[error("cannot start a process of the demo: {0}")]
+    Spawn(std::io::Error),
+    #[error(transparent)]
+    Daemon(#[from] ProcessError),
+    #[error(transparent)]
+    Cache(#[from] cache::CacheError),
+    #[error("cannot draw the page's pictures: {0}")]
+    Picture(#[from] image::ImageError),
+    #[error("the daemon's report: {0}")]
+    Report(#[from] punctual_daemon::ReportError),
+    #[error("cannot wait for signals: {0}")]
+    Signals(OsError),
+    /// Standard output takes no more; everything was ended.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+impl Terminates for DemoError {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Write { .. } => Termination::File,
+            Self::Cores { .. } | Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
+            Self::Report(_) | Self::Picture(_) => Termination::BadResult,
+            Self::Daemon(error) => error.termination(),
+            Self::Cache(error) => error.termination(),
+            Self::Output(error) => error.termination(),
+        }
+    }
+}
