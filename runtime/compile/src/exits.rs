@@ -11,8 +11,8 @@ use punctual_model::{AnswerKind, Exit, ONLY_OUTPUT, Output, ScoreForm, Scores, T
 use punctual_types::{Activation, Element};
 
 use crate::error::CompileError;
-use crate::fold::Dim;
 use crate::graph::{Graph, ValueId};
+use crate::integer::Dim;
 use crate::lower::operands::describe_dims;
 use crate::lower::reductions::{Detected, DetectionProblem, DetectorViews, Reduced};
 use crate::lower::{Lowering, Value, view_algebra};

@@ -7,27 +7,15 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod arranged;
-mod integer;
-mod layout;
+pub(crate) mod layout;
 pub(crate) mod made;
 pub(crate) mod matched;
 pub(crate) mod reduced;
 pub(crate) mod resized;
 
 use crate::graph::{Attributes, Constant, Data, Node};
-use crate::lower::vocabulary::{OnnxOperator, family};
+use crate::integer::{Dim, Integer};
 use crate::problem::Problem;
-
-pub(crate) use integer::Integer;
-pub(crate) use layout::{broadcast, product, resolved};
-
-/// A dimension of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dim {
-    Known(i64),
-    /// This multiple of the number of images, which is known only when running.
-    Batches(i64),
-}
 
 /// Most elements of a list of sizes, axes or positions. No tensor has as many dimensions.
 pub(crate) const RANK_MAX: usize = 64;
@@ -93,20 +81,6 @@ impl From<Vec<Constant>> for Results {
 pub(crate) type ValuesRule = fn(&mut Folding<'_>) -> Result<Results, Problem>;
 /// Computes an operator's result of its first operand's dimensions.
 pub(crate) type SizesRule = fn(&mut Attributes<'_>, &[Dim]) -> Result<Constant, Problem>;
-
-/// The operators that are folded only. The others are in the tables of [`lower`](crate::lower).
-pub(crate) const OPERATORS: &[OnnxOperator] = family! {
-    "ConstantOfShape" => fold made::filled,
-    "EyeLike" => fold made::identity_matrix,
-    "NonZero" => fold matched::non_zero makes Integers,
-    "OneHot" => fold made::one_hot,
-    "Range" => fold made::range,
-    "ScatterElements" => fold matched::scatter_elements,
-    "ScatterND" => fold matched::scatter_nd,
-    "Shape" => measure made::shape makes Integers,
-    "Size" => measure made::size makes Integers,
-    "Trilu" => fold made::triangle,
-};
 
 /// The results of a node whose operands are known, but for those that are left out.
 pub(crate) fn fold(

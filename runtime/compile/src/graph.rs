@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use crate::fold::{Dim, Integer};
+use crate::integer::{Dim, Integer};
 use crate::problem::Problem;
 
 /// Position of a value in [`Graph::values`].
@@ -88,6 +88,13 @@ pub(crate) enum Attribute {
     Ints(Vec<i64>),
     /// A type that no supported operator takes, by its ONNX number.
     Other(i32),
+}
+
+/// A constant of floats.
+#[derive(Clone, Debug)]
+pub(crate) struct Floats {
+    pub dims: Vec<usize>,
+    pub data: Vec<f32>,
 }
 
 /// A constant tensor; the data are as many as the dimensions say.

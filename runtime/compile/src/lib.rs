@@ -13,6 +13,7 @@ mod fuse;
 mod gather;
 mod graph;
 mod input;
+mod integer;
 mod lower;
 mod options;
 mod parse;
@@ -33,7 +34,7 @@ use punctual_model::{Calibration, Network, Package, Quantised, Tensor, VectorSpe
 use punctual_platform::read;
 
 pub use error::CompileError;
-pub use lower::vocabulary::operators;
+pub use lower::operators;
 pub use options::{
     Background, BoxUnit, CompileOptions, DeclarationError, DetectionOptions, IMAGENET_MEAN,
     IMAGENET_STD, InputOptions, OutputPart, Overrides, Reduction, ReductionKind, ScoreValues,

@@ -5,7 +5,6 @@
 //! ([`vocabulary`]).
 //! How it becomes ONNX again stands there too: [`Written`](crate::write::Written).
 
-/// A family's operators: name in ONNX => method of [`Lowering`], with what it needs to know besides the node.
 mod arithmetic;
 mod attention;
 mod choices;
@@ -16,7 +15,9 @@ pub(crate) mod curves;
 mod dense;
 mod elementwise;
 mod join;
+mod joined;
 mod layout;
+mod lowering;
 mod mask;
 mod normalisation;
 mod numbers;
@@ -29,33 +30,42 @@ mod recurrent;
 mod reduce;
 pub(crate) mod reductions;
 pub(crate) mod resize;
+mod scores;
 mod stacked;
 mod tokens;
 mod transposed;
+mod value;
 pub(crate) mod view_algebra;
 mod views;
 pub(crate) mod vocabulary;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use punctual_model::{
-    DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, Operands, OperatorKind, TENSOR_ELEMENTS_MAX,
-    Tensor, TensorId, WEIGHTS_MAX,
-};
-use punctual_types::Padding;
+use punctual_model::{DIMENSION_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId};
 
-use attention::Scores;
-use join::Joined;
-use numbers::Numbers;
+pub(crate) use lowering::Lowering;
+pub(crate) use value::Value;
 use view_algebra::View;
-use vocabulary::{Makes, OnnxOperator};
+use vocabulary::{Makes, OnnxOperator, family};
 
-use crate::draft::{Computation, Draft, DraftOperator};
-use crate::fold::{self, Dim, Room};
-use crate::graph::{Constant, Graph, Node, ValueId};
+use crate::fold;
+use crate::graph::{Constant, Node, ValueId};
 use crate::problem::Problem;
-use crate::report::Note;
+
+/// The operators that are folded only.
+const FOLDED: &[OnnxOperator] = family! {
+    "ConstantOfShape" => fold made::filled,
+    "EyeLike" => fold made::identity_matrix,
+    "NonZero" => fold matched::non_zero makes Integers,
+    "OneHot" => fold made::one_hot,
+    "Range" => fold made::range,
+    "ScatterElements" => fold matched::scatter_elements,
+    "ScatterND" => fold matched::scatter_nd,
+    "Shape" => measure made::shape makes Integers,
+    "Size" => measure made::size makes Integers,
+    "Trilu" => fold made::triangle,
+};
 
 /// The operators of ONNX that can be compiled, by family.
 const FAMILIES: &[&[OnnxOperator]] = &[
@@ -67,7 +77,7 @@ const FAMILIES: &[&[OnnxOperator]] = &[
     curves::OPERATORS,
     dense::OPERATORS,
     elementwise::OPERATORS,
-    fold::OPERATORS,
+    FOLDED,
     join::OPERATORS,
     normalisation::OPERATORS,
     padding::OPERATORS,
@@ -82,161 +92,37 @@ const FAMILIES: &[&[OnnxOperator]] = &[
     views::OPERATORS,
 ];
 
-/// Most runs of channels of all gathers and pieces of all copies of a draft together.
-const CHANNEL_RUNS_MAX: usize = 1 << 20;
-
-/// What a value of the graph is.
-#[derive(Clone, Debug)]
-pub(crate) enum Value {
-    /// Not computed: the second result of an operator of which only the first is supported.
-    Nothing,
-    /// What a node that cannot be lowered would compute.
-    Unknown,
-    /// A tensor computed from the input.
-    View(View),
-    /// The softmax of (N, features), not computed yet: before an exit it never is.
-    Softmax(View),
-    /// A view times a factor, on the way to an attention.
-    Scaled(View, f32),
-    /// Products on the way to an attention.
-    Scores(Scores),
-    /// Whether each token counts, from the input's mask.
-    Counts(View),
-    /// What is added to the products of an attention: nothing where a token counts, else so little
-    /// that it has no weight. Without a view, nothing anywhere.
-    Padding(Option<View>),
-    /// Where weights are no numbers: nowhere.
-    NoNumbers,
-    /// Tensors of the same dimensions that are concatenated along the batch.
-    Stacked(Vec<View>),
-    /// Known when compiling, but for the batch.
-    Constant(Rc<Constant>),
+/// That of this name.
+pub(crate) fn operator(name: &str) -> Option<&'static OnnxOperator> {
+    all().find(|operator| operator.name == name)
 }
 
-/// An image that consists of another one with zeros around it.
-#[derive(Clone, Debug)]
-struct Padded {
-    seen: View,
-    inner: View,
-    padding: Padding,
+pub(crate) fn all() -> impl Iterator<Item = &'static OnnxOperator> {
+    FAMILIES.iter().copied().flatten()
 }
 
-impl Value {
-    /// Its dimensions, if it is a tensor.
-    fn sizes(&self) -> Option<Vec<Dim>> {
-        match self {
-            Self::View(view) | Self::Counts(view) | Self::Softmax(view) | Self::Scaled(view, _) => {
-                Some(view.sizes())
-            }
-            Self::Stacked(batches) => {
-                let mut sizes = batches.first()?.sizes();
-                sizes[0] = Dim::Batches(batches.len() as i64);
-                Some(sizes)
-            }
-            Self::Scores(scores) => Some(scores.sizes()),
-            Self::Constant(constant) => Some(constant.sizes()),
-            _ => None,
-        }
-    }
+/// The operators that are lowered, in alphabetical order: those that may read what is computed from the input.
+#[must_use]
+pub fn operators() -> Vec<&'static str> {
+    let lowered = all().filter(|operator| operator.lower.is_some());
+    let names: BTreeSet<&str> = lowered.map(|operator| operator.name).collect();
+    names.into_iter().collect()
 }
 
-pub(crate) struct Lowering<'a> {
-    graph: &'a Graph,
-    /// One entry a value of the graph; `Nothing` until its node has been lowered.
-    values: Vec<Value>,
-    pub draft: Draft,
-    /// Floats that the draft's operators hold. Several may have copies of one constant, so they
-    /// can be more than the file has bytes.
-    weights: usize,
-    /// Runs of all gathers and pieces of all copies: a shuffle of many channels is as many runs, out of a few bytes.
-    channel_runs: usize,
-    pub notes: Vec<Note>,
-    /// What a step of a constant is worth that is a whole number of steps everywhere.
-    steps: BTreeMap<ValueId, Rc<[f32]>>,
-    /// The tensors that were joined from others.
-    joins: BTreeMap<TensorId, Joined>,
-    /// What one layer of a tensor of stacked ones became.
-    layers: BTreeMap<(TensorId, u64), TensorId>,
-    /// What may still be computed of constants.
-    room: Room,
-    /// The values of each softmax that an operator has read.
-    softmaxes: BTreeMap<ValueId, View>,
-    /// The kind of numbers that each value of the graph has.
-    numbers: Vec<Numbers>,
-    /// Images that consist of another image with zeros around it.
-    padded: BTreeMap<TensorId, Padded>,
-    /// Nodes that read what is unknown.
-    pub unchecked: usize,
+/// The operators that can be compiled, in alphabetical order.
+pub(crate) fn supported() -> Vec<&'static str> {
+    let names: BTreeSet<&str> = all().map(|operator| operator.name).collect();
+    names.into_iter().collect()
 }
 
-impl<'a> Lowering<'a> {
-    pub fn new(graph: &'a Graph, input: Tensor) -> Self {
-        let mut values = vec![Value::Nothing; graph.values.len()];
-        for (id, constant) in &graph.constants {
-            values[id.0] = Value::Constant(Rc::clone(constant));
-        }
-        let image = View::image(TensorId(0), input);
-        values[graph.input.0] = Value::View(match graph.input_dims.len() {
-            _ if graph.tokens => image.tokens_of_channel(0),
-            2 => View::features(TensorId(0), input),
-            3 => View::series(TensorId(0), input),
-            _ => image,
-        });
-        let mut tensors = vec![input];
-        for (at, vector) in (1..).map(TensorId).zip(&graph.vectors) {
-            let shape = Tensor::features(vector.length);
-            let flat = View::features(at, shape);
-            let known = vector.dims.iter().map(|&size| Dim::Known(size));
-            let sizes: Vec<Dim> = [Dim::Batches(1)].into_iter().chain(known).collect();
-            let view = flat.reshape(&sizes, None);
-            values[vector.id.0] = Value::View(view.unwrap_or(flat));
-            tensors.push(shape);
-        }
-        let mut numbers = vec![Numbers::Floats; graph.values.len()];
-        if graph.tokens {
-            let inputs = [graph.input].into_iter().chain(graph.mask);
-            inputs.for_each(|input| numbers[input.0] = Numbers::Integers);
-        }
-        if let Some(mask) = graph.mask {
-            let mask_channel = View::image(TensorId(0), input).tokens_of_channel(1);
-            values[mask.0] = Value::View(mask_channel);
-        }
-        let draft = Draft {
-            inputs: tensors.len(),
-            tensors,
-            operators: Vec::new(),
-            quantised: BTreeMap::new(),
-            steps: BTreeMap::new(),
-        };
-        Self {
-            graph,
-            values,
-            draft,
-            weights: 0,
-            channel_runs: 0,
-            notes: Vec::new(),
-            steps: BTreeMap::new(),
-            joins: BTreeMap::new(),
-            layers: BTreeMap::new(),
-            softmaxes: BTreeMap::new(),
-            numbers,
-            padded: BTreeMap::new(),
-            unchecked: 0,
-            room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
-        }
-    }
-
-    pub fn value(&self, id: ValueId) -> &Value {
-        &self.values[id.0]
-    }
-
+impl Lowering<'_> {
     /// Lowers one node. Nodes must come in the graph's order.
     pub fn node(&mut self, node: &Node) -> Result<(), Problem> {
         if let Some(domain) = &node.domain {
             let domain = domain.clone();
             return Err(Problem::Domain { domain });
         }
-        let operator = OnnxOperator::of(&node.operator);
+        let operator = operator(&node.operator);
         self.note_numbers(
             node,
             operator.map_or(Makes::First, |operator| operator.makes),
@@ -294,7 +180,7 @@ impl<'a> Lowering<'a> {
             return self.set(node, value);
         }
         self.compute_scores(node)?;
-        match OnnxOperator::of(&node.operator) {
+        match operator(&node.operator) {
             Some(OnnxOperator {
                 lower: Some(lower), ..
             }) => lower(self, node),
@@ -404,130 +290,17 @@ impl<'a> Lowering<'a> {
         let (position, found) = other.unwrap_or_default();
         Problem::NotConstant { position, found }
     }
+}
 
-    /// Whether a constant matrix is applied to the last dimension of a tensor.
-    fn is_dense(&self, node: &Node) -> bool {
-        let is_matrix = |value: &Value| match value {
-            Value::Constant(constant) => constant.dims.len() <= 2,
-            _ => false,
-        };
-        self.operand(node, 1).is_some_and(is_matrix)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn is_view(&self, node: &Node, at: usize) -> bool {
-        matches!(self.operand(node, at), Some(Value::View(_)))
-    }
-
-    fn shape(&self, tensor: TensorId) -> Tensor {
-        self.draft.tensors[tensor.index()]
-    }
-
-    /// Makes `value` the node's first result.
-    fn set(&mut self, node: &Node, value: Value) -> Result<(), Problem> {
-        let [Some(first), ..] = node.outputs[..] else {
-            return Err(Problem::MissingOutput);
-        };
-        self.values[first.0] = value;
-        Ok(())
-    }
-
-    /// Makes `tensor` the node's first result as (N, channels, rows, columns), or as (N, channels, columns) for a node
-    /// that reads such a series.
-    fn set_image(&mut self, node: &Node, tensor: TensorId) -> Result<(), Problem> {
-        let shape = self.shape(tensor);
-        let view = if self.is_series(node) {
-            View::series(tensor, shape)
-        } else {
-            View::image(tensor, shape)
-        };
-        self.set(node, Value::View(view))
-    }
-
-    /// Whether a node reads a series, (N, channels, columns), so that its windows have one dimension.
-    fn is_series(&self, node: &Node) -> bool {
-        self.view(node, 0).is_ok_and(|view| view.dims.len() == 3)
-    }
-
-    /// Makes (N, features) of `tensor` the node's first result.
-    fn set_features(&mut self, node: &Node, tensor: TensorId) -> Result<(), Problem> {
-        let view = View::features(tensor, self.shape(tensor));
-        self.set(node, Value::View(view))
-    }
-
-    /// Adds an operator and returns the tensor that it writes. Here every limit of a network is
-    /// checked that one node can exceed, so that the error can name the node.
-    fn emit(
-        &mut self,
-        node: &Node,
-        computation: impl Into<Computation>,
-        input: TensorId,
-        others: &[TensorId],
-    ) -> Result<TensorId, Problem> {
-        let computation = computation.into();
-        if self.draft.operators.len() == OPERATORS_MAX {
-            return Err(Problem::Limit {
-                what: "operators",
-                limit: OPERATORS_MAX,
-            });
-        }
-        let lengths = computation.weights.iter().map(Vec::len);
-        self.weights = lengths.fold(self.weights, usize::saturating_add);
-        if self.weights > WEIGHTS_MAX {
-            return Err(Problem::Limit {
-                what: "weights",
-                limit: WEIGHTS_MAX,
-            });
-        }
-        match &computation.kind {
-            OperatorKind::Gather(gather) => self.channel_runs += gather.runs.len(),
-            OperatorKind::Copy(copy) => self.channel_runs += copy.pieces.len(),
-            _ => {}
-        }
-        if self.channel_runs > CHANNEL_RUNS_MAX {
-            return Err(Problem::Limit {
-                what: "runs of channels that are joined, sliced or shuffled",
-                limit: CHANNEL_RUNS_MAX,
-            });
-        }
-        if let Some(value) = computation.not_finite() {
-            return Err(Problem::NotFinite { value });
-        }
-        let shape = self.result(&computation, input, others)?;
-        let mut sides = shape.sides().into_iter();
-        if !sides.all(|side| (1..=DIMENSION_MAX).contains(&side))
-            || shape.elements() > TENSOR_ELEMENTS_MAX
-        {
-            return Err(Problem::ResultSize { shape });
-        }
-        let output = TensorId(self.draft.tensors.len() as u32);
-        self.draft.tensors.push(shape);
-        let end = node.name.floor_char_boundary(NAME_BYTES_MAX);
-        let name = node.name[..end].to_owned();
-        self.draft.operators.push(DraftOperator {
-            name,
-            input,
-            others: others.to_vec(),
-            output,
-            weights: computation.weights,
-            kind: computation.kind,
-        });
-        Ok(output)
-    }
-
-    /// The shape of what an operator makes of these tensors.
-    fn result(
-        &self,
-        computation: &Computation,
-        input: TensorId,
-        others: &[TensorId],
-    ) -> Result<Tensor, Problem> {
-        let others: Vec<Tensor> = others.iter().map(|&other| self.shape(other)).collect();
-        let lengths = computation.weights.iter().map(|list| list.len() as u32);
-        let of = Operands {
-            input: self.shape(input),
-            others: &others,
-            weights: &lengths.collect::<Vec<_>>(),
-        };
-        Ok(computation.kind.output_shape(&of)?)
+    #[test]
+    fn every_operator_has_one_row_that_says_what_is_done_with_it() {
+        assert_eq!(all().count(), supported().len());
+        let does_nothing =
+            |of: &&OnnxOperator| of.lower.is_none() && of.fold.is_none() && of.measure.is_none();
+        assert_eq!(all().find(does_nothing).map(|operator| operator.name), None);
     }
 }

@@ -2,116 +2,24 @@
 //! defined once and before they are used, constants have as many elements as their shape says.
 
 mod constant;
+mod error;
 mod external;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use prost::Message;
 use punctual_model::{VECTOR_LENGTH_MAX, VECTORS_MAX};
-use punctual_platform::read::Refused;
-use thiserror::Error;
 
 use constant::constant;
+use error::OPSETS;
+pub use error::ParseError;
 pub(crate) use external::External;
 
 use crate::graph::{Attribute, Graph, Node, ValueId, Vector};
 use crate::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, attribute_type, data_type,
 };
-
-/// Versions of the default operator set that this program was written for: from the one that
-/// TorchScript's exporter has written for years to the newest whose changes were read.
-const OPSETS: std::ops::RangeInclusive<i64> = 11..=23;
-
-/// Why a file is not taken as an ONNX network.
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum ParseError {
-    /// The bytes are no ONNX file.
-    #[error("this is no ONNX file: {0}")]
-    Protobuf(#[from] prost::DecodeError),
-    #[error("the ONNX file contains no graph")]
-    NoGraph,
-    /// An operator set that this program does not know.
-    #[error(
-        "the ONNX file uses operator set {found:?}; supported are {OPSETS:?}: export it with another opset_version"
-    )]
-    Opset {
-        /// The version, if it has one.
-        found: Option<i64>,
-    },
-    #[error("the ONNX file defines the function {name:?}; inline functions when exporting")]
-    Function { name: String },
-    #[error(
-        "the network's inputs beside its weights are {found:?}; it must have one picture, tensor or row of tokens, and with it a mask of the tokens (of the same shape, with \"mask\" in its name), or up to {VECTORS_MAX} vectors, (batch, length) or of further fixed dimensions, of at most {VECTOR_LENGTH_MAX} numbers each"
-    )]
-    Inputs { found: Vec<String> },
-    /// The input is no tensor of a supported type with a declared shape.
-    #[error(
-        "the input {name:?} must be a tensor of float32 (a picture, a prepared tensor, a vector) or int64 (tokens) with a declared shape of at most four dimensions"
-    )]
-    InputType { name: String },
-    /// A name that is defined twice.
-    #[error("the value {name:?} is defined twice")]
-    DefinedTwice { name: String },
-    /// A name that is not defined where it is used.
-    #[error("{user} uses the value {name:?}, which is not defined before")]
-    Undefined {
-        /// A node, or the graph's outputs.
-        user: String,
-        name: String,
-    },
-    /// A constant whose data are in another file, and the folder of the ONNX file is not known.
-    #[error("the data of {name:?} lie in another file; export with the weights inside")]
-    ExternalData { name: String },
-    /// A constant whose data would lie outside the ONNX file's folder.
-    #[error(
-        "the data of {name:?} lie in {location:?}; they must lie in a file beside the ONNX file, or in a folder there"
-    )]
-    ExternalLocation {
-        name: String,
-        /// Where they are said to lie.
-        location: String,
-    },
-    /// The name lies in the folder, and the file that a link there leads to does not.
-    #[error(
-        "the data of {name:?} lie in {location:?}, which leads to {target} outside of the ONNX file's folder; copy the file there",
-        target = .target.display()
-    )]
-    ExternalLink {
-        name: String,
-        location: String,
-        target: PathBuf,
-    },
-    /// The data in other files are more than any network's.
-    #[error("with {name:?} the data in other files are more than a network's weights may be")]
-    ExternalSize { name: String },
-    /// The file with a constant's data cannot be read, or has too few.
-    #[error("the data of {name:?} cannot be read from {path}: {kind}", path = .path.display())]
-    ExternalRead {
-        name: String,
-        /// The file, relative to the ONNX file.
-        path: PathBuf,
-        kind: io::ErrorKind,
-    },
-    /// The file with a constant's data is no regular file.
-    #[error("the data of {name:?} are not read from {path}: {refused}", path = .path.display())]
-    ExternalRefused {
-        name: String,
-        /// The file, relative to the ONNX file.
-        path: PathBuf,
-        refused: Refused,
-    },
-    /// A constant whose data do not fit its shape.
-    #[error("the constant {name:?} has shape {dims:?} and {found} elements")]
-    ConstantSize {
-        name: String,
-        dims: Vec<i64>,
-        found: usize,
-    },
-}
 
 /// Parses a file. Memory is bounded by a multiple of `bytes.len()` and of what is read from files next to it.
 pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, ParseError> {

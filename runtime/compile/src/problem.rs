@@ -3,13 +3,11 @@
 use punctual_model::{DIMENSION_MAX, ShapeError, TENSOR_ELEMENTS_MAX, Tensor};
 use thiserror::Error;
 
-use crate::graph::Attribute;
-
 /// The reason that an error about a node gives.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Problem {
     /// The operator is not in the list.
-    #[error("this operator is not supported; supported are {}", crate::lower::vocabulary::supported().join(", "))]
+    #[error("this operator is not supported; supported are {}", crate::lower::supported().join(", "))]
     UnknownOperator,
     /// What detectors end in that were exported with their post-processing.
     #[error(
@@ -112,7 +110,7 @@ impl Problem {
 
     pub(crate) fn attribute(
         name: &'static str,
-        value: &Attribute,
+        value: &impl ToString,
         supported: &'static str,
     ) -> Self {
         Self::Attribute {

@@ -15,9 +15,11 @@ use punctual_model::{
 use punctual_report::{Column, Table, WIDTH};
 use serde::{Serialize, Serializer};
 
+use exits::kibibytes;
 pub use exits::{ConfidenceSource, ExitReport, OutputReport};
 pub use input::InputReport;
 pub use kinds::KindReport;
+use kinds::{Metric, share};
 
 use crate::fuse::Fused;
 
@@ -482,28 +484,4 @@ impl CompileReport {
         }
         table
     }
-}
-
-/// Of all multiply-accumulates.
-fn share(multiplications: u64, total: u64) -> String {
-    let share = 100.0 * multiplications as f64 / total.max(1) as f64;
-    format!("{share:.0} %")
-}
-
-/// A count with three digits and a unit prefix.
-struct Metric(u64);
-
-impl fmt::Display for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            n if n < 1_000 => write!(f, "{n}"),
-            n if n < 1_000_000 => write!(f, "{:.1} k", n as f64 / 1e3),
-            n if n < 1_000_000_000 => write!(f, "{:.1} M", n as f64 / 1e6),
-            n => write!(f, "{:.1} G", n as f64 / 1e9),
-        }
-    }
-}
-
-fn kibibytes(bytes: u64) -> String {
-    format!("{:.1} KiB", bytes as f64 / 1024.0)
 }

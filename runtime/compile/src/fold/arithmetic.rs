@@ -1,8 +1,9 @@
 //! Operators that treat each element alone, their operands repeated to common dimensions.
 
-use super::layout::{extents, picked, repeated};
-use super::{BATCH, Folding, Integer, SIZES, TYPES, broadcast, known, refuse};
+use super::layout::{broadcast, extents, picked, repeated};
+use super::{BATCH, Folding, SIZES, TYPES, known, refuse};
 use crate::graph::{Attribute, Constant, Data};
+use crate::integer::Integer;
 use crate::problem::Problem;
 use crate::schema::data_type;
 

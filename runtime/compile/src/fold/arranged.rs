@@ -1,8 +1,12 @@
 //! Operators that arrange values anew: other dimensions, parts, joins, repetitions.
 
-use super::layout::{area, axes, axis, extents, index, picked, repeated, strided, strides};
-use super::{BATCH, Dim, Folding, SIZES, broadcast, product, refuse, resolved};
+use super::layout::{
+    area, axes, axis, broadcast, extents, index, picked, product, repeated, resolved, strided,
+    strides,
+};
+use super::{BATCH, Folding, SIZES, refuse};
 use crate::graph::{Constant, Data};
+use crate::integer::Dim;
 use crate::problem::Problem;
 
 pub(crate) fn reshape(folding: &mut Folding<'_>) -> Result<Constant, Problem> {

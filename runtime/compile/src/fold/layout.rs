@@ -1,7 +1,8 @@
 //! Dimensions, and where the values of one tensor lie in another.
 
-use super::{BATCH, Dim, OUTSIDE, SIZES, TYPES, refuse};
+use super::{BATCH, OUTSIDE, SIZES, TYPES, refuse};
 use crate::graph::{Constant, Data};
+use crate::integer::Dim;
 use crate::problem::Problem;
 
 /// The sizes of two tensors combined element by element, as ONNX repeats dimensions of one position.

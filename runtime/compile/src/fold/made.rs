@@ -1,8 +1,9 @@
 //! Tensors made of little: shapes, ranges, one value everywhere, unit matrices.
 
-use super::layout::{axis, extents, index, picked, strides};
-use super::{BATCH, Dim, Folding, Integer, SIZES, TYPES, product, refuse};
+use super::layout::{axis, extents, index, picked, product, strides};
+use super::{BATCH, Folding, SIZES, TYPES, refuse};
 use crate::graph::{Attribute, Attributes, Constant, Data};
+use crate::integer::{Dim, Integer};
 use crate::problem::Problem;
 use crate::schema::data_type;
 

@@ -1,8 +1,9 @@
 //! Values taken from, or put to, places that integers name.
 
 use super::layout::{area, axis, extents, index, picked, strided, strides};
-use super::{BATCH, Dim, Folding, IMAGE, Integer, OUTSIDE, SIZES, TYPES, known, refuse};
+use super::{BATCH, Folding, IMAGE, OUTSIDE, SIZES, TYPES, known, refuse};
 use crate::graph::{Constant, Data};
+use crate::integer::{Dim, Integer};
 use crate::problem::Problem;
 
 const OUT: Problem = Problem::Folding { reason: OUTSIDE };

@@ -1,9 +1,10 @@
 //! Operators that go along axes: sums, extremes, products of matrices.
 
 use super::arranged::from_attribute_or_operand;
-use super::layout::{area, axes, axis, repeated};
-use super::{BATCH, Dim, Folding, INTEGER_WORDS, Integer, SIZES, TYPES, broadcast, known, refuse};
+use super::layout::{area, axes, axis, broadcast, repeated};
+use super::{BATCH, Folding, INTEGER_WORDS, SIZES, TYPES, known, refuse};
 use crate::graph::{Constant, Data};
+use crate::integer::{Dim, Integer};
 use crate::problem::Problem;
 
 /// Most multiplications of one product of matrices.

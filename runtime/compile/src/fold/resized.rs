@@ -3,8 +3,9 @@
 use punctual_types::{Between, Direction, Rounding};
 
 use super::layout::{area, axes, axis};
-use super::{BATCH, Dim, Folding, HUGE, SIZES, TYPES, refuse};
+use super::{BATCH, Folding, HUGE, SIZES, TYPES, refuse};
 use crate::graph::{Constant, Data};
+use crate::integer::Dim;
 use crate::lower::resize::{coordinates, rounding};
 use crate::problem::Problem;
 

@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::*;
 use crate::graph::Attribute;
-use crate::lower::vocabulary;
+use crate::lower;
 
 fn node(operator: &str, attributes: &[(&str, Attribute)], outputs: usize) -> Node {
     let id = |at| Some(crate::graph::ValueId(at));
@@ -40,12 +40,12 @@ fn folded_within(
     node: &Node,
     operands: &[Option<&Constant>],
 ) -> Result<Vec<Constant>, Problem> {
-    let operator = OnnxOperator::of(&node.operator).expect("it is supported");
+    let operator = lower::operator(&node.operator).expect("it is supported");
     fold(operator.fold.expect("it is folded"), node, operands, room)
 }
 
 fn measured(operator: &str, sizes: &[Dim]) -> Result<Constant, Problem> {
-    let rule = OnnxOperator::of(operator).and_then(|operator| operator.measure);
+    let rule = lower::operator(operator).and_then(|operator| operator.measure);
     fold_sizes(
         rule.expect("it is measured"),
         &node(operator, &[], 1),
@@ -761,7 +761,7 @@ fn whatever_is_folded_there_is_an_error_or_as_many_values_as_the_dimensions_say(
     ];
     let mut random = Rng::with_seed(0xF01D);
     let mut done = BTreeMap::new();
-    let mut rules: Vec<&str> = vocabulary::all()
+    let mut rules: Vec<&str> = lower::all()
         .filter(|operator| operator.fold.is_some())
         .map(|operator| operator.name)
         .collect();

@@ -3,15 +3,16 @@
 use punctual_model::{Binary, Operator, Softmax, Tensor, TensorId, Unary};
 use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
+use super::lowering::Lowering;
 use super::numbers::Numbers;
-use super::operands::Floats;
+use super::value::Value;
 use super::view_algebra::{Axis, Factor, View};
 use super::views::expanded;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::draft::Computation;
-use crate::fold::{Dim, broadcast};
-use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
+use crate::fold::layout::broadcast;
+use crate::graph::{Attribute, Attributes, Data, Floats, Node, ValueId};
+use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::attribute::int;
 use crate::schema::data_type;

@@ -7,12 +7,14 @@
 use punctual_model::{Attention, BiasForm, ChannelRun, Gather, Tensor, TensorId};
 use punctual_types::{BinaryFunction, HEAD_CHANNELS_MAX};
 
-use super::operands::Floats;
+use super::lowering::Lowering;
+use super::scores::{Scores, outer};
+use super::value::Value;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
-use super::{Lowering, Value};
 use crate::draft::Computation;
-use crate::fold::{Dim, resolved};
-use crate::graph::{Attributes, Data, Node};
+use crate::fold::layout::resolved;
+use crate::graph::{Attributes, Data, Floats, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 
 /// Most values of what is added to an attention's products.
@@ -23,83 +25,6 @@ struct Bias {
     form: BiasForm,
     /// `[row][head][query][key]`, as the form says.
     values: Vec<f32>,
-}
-
-/// Products of a query with keys, on their way to an attention.
-#[derive(Clone, Debug)]
-pub(crate) struct Scores {
-    /// Its dimensions are (outer dimensions, queries, channels).
-    query: View,
-    /// (outer dimensions, keys, channels), of the same outer dimensions.
-    key: View,
-    scale: f32,
-    /// Constants that are added to the scaled products, and the outer dimensions that these had then.
-    added: Vec<(Vec<Dim>, Floats)>,
-    /// One channel of the key's pixels.
-    padding: Option<View>,
-    /// Whether the softmax over the keys has been taken.
-    softmaxed: bool,
-}
-
-impl Scores {
-    /// The scores of (outer dimensions, queries, channels) and (the same, channels, keys) times a factor, if all could be
-    /// parts of an attention.
-    pub(super) fn of(query: View, key: View, scale: f32) -> Option<Self> {
-        let rank = query.dims.len();
-        if rank < 2 || key.dims.len() != rank {
-            return None;
-        }
-        let mut order: Vec<usize> = (0..rank).collect();
-        order.swap(rank - 2, rank - 1);
-        let key = key.permute(&order);
-        let has_batch = |view: &View| {
-            let outer = view.dims[..rank - 2].iter().flatten();
-            view.has_one_batch() && outer.copied().any(|digit| digit == BATCH)
-        };
-        let fits = outer(&query) == outer(&key)
-            && query.sizes()[rank - 1] == key.sizes()[rank - 1]
-            && has_batch(&query)
-            && has_batch(&key);
-        fits.then_some(Self {
-            query,
-            key,
-            scale,
-            added: Vec::new(),
-            padding: None,
-            softmaxed: false,
-        })
-    }
-
-    pub fn sizes(&self) -> Vec<Dim> {
-        let rank = self.query.dims.len();
-        let mut sizes = self.query.sizes();
-        sizes[rank - 1] = self.key.sizes()[rank - 2];
-        sizes
-    }
-
-    /// Whether nothing but a factor was applied.
-    fn is_plain(&self) -> bool {
-        self.added.is_empty() && self.padding.is_none() && !self.softmaxed
-    }
-
-    /// The same scores seen with the dimensions `to`; `None` if these change queries or keys, or no views of both
-    /// exist.
-    fn reshaped(&self, to: &[Dim], fixed: Option<u64>) -> Option<Self> {
-        let matrix = |sizes: &[Dim]| sizes.last_chunk::<2>().copied();
-        if matrix(to)? != matrix(&self.sizes())? {
-            return None;
-        }
-        let of = |view: &View| {
-            let sizes = view.sizes();
-            let inner = sizes.last_chunk::<2>()?;
-            view.reshape(&[&to[..to.len() - 2], inner].concat(), fixed)
-        };
-        Some(Self {
-            query: of(&self.query)?,
-            key: of(&self.key)?,
-            ..self.clone()
-        })
-    }
 }
 
 impl crate::write::Written for Attention {}
@@ -545,20 +470,6 @@ impl Lowering<'_> {
     }
 }
 
-impl Scores {
-    /// Takes a factor of all; always true.
-    fn times(&mut self, factor: f32) -> bool {
-        self.scale *= factor;
-        for (_, floats) in &mut self.added {
-            floats
-                .data
-                .iter_mut()
-                .for_each(|value| *value = (*value * factor).max(f32::MIN));
-        }
-        true
-    }
-}
-
 /// Query, key and value as an attention reads them.
 struct Placed {
     views: [View; 3],
@@ -617,13 +528,6 @@ fn added(floats: &Floats, start: usize, query: usize, key: usize) -> f32 {
     let query = if queries > 1 { query } else { 0 };
     let key = if keys > 1 { key } else { 0 };
     floats.data[start + query * keys + key]
-}
-
-/// The dimensions but for the last two.
-fn outer(view: &View) -> Vec<Dim> {
-    let mut sizes = view.sizes();
-    sizes.truncate(sizes.len().saturating_sub(2));
-    sizes
 }
 
 /// The number of heads of a tensor seen as (N, heads, pixels, channels of a head), N and heads in one or two dimensions;

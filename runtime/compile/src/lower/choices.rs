@@ -3,12 +3,13 @@
 use punctual_types::{BinaryFunction, UnaryFunction};
 
 use super::arithmetic::Operand;
+use super::lowering::Lowering;
 use super::numbers::Numbers;
+use super::value::Value;
 use super::view_algebra::View;
 use super::views::expanded;
 use super::vocabulary::{Makes, OnnxOperator, family};
-use super::{Lowering, Value};
-use crate::fold::broadcast;
+use crate::fold::layout::broadcast;
 use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
 use crate::problem::Problem;
 use crate::schema::data_type;

@@ -6,12 +6,13 @@
 use punctual_model::{GridSample, Operator, Take, TensorId, TopK};
 use punctual_types::{Interpolation, Outside, Ranking, Sampling};
 
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::position;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
-use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::attribute::{int, ints, text};
 use crate::schema::data_type;

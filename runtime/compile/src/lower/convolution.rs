@@ -3,7 +3,7 @@
 use punctual_model::{Conv2d, Operator, Tensor, window_output};
 use punctual_types::{Extent, Padding, Window};
 
-use super::Lowering;
+use super::lowering::Lowering;
 use super::vocabulary::{OnnxOperator, family};
 use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Node};

@@ -7,13 +7,13 @@ use punctual_types::{Piece, View as Plain};
 
 use super::join::of_table;
 use super::layout::Laid;
-use super::operands::Floats;
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::{Axis, BATCH, View};
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::draft::Computation;
-use crate::fold::Dim;
-use crate::graph::{Attribute, Attributes, Constant, Data, Node};
+use crate::graph::{Attribute, Attributes, Constant, Data, Floats, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::attribute::int;
 use crate::write::{Writer, Written, tensor_name};

@@ -3,8 +3,9 @@
 use punctual_types::{Activation, BinaryFunction};
 
 use super::arithmetic::Operand;
+use super::lowering::Lowering;
+use super::value::Value;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;

@@ -3,12 +3,12 @@
 use punctual_model::{Linear, Operator};
 use punctual_types::Activation;
 
-use super::operands::Floats;
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::BATCH;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::draft::Computation;
-use crate::graph::{Attributes, Node};
+use crate::graph::{Attributes, Floats, Node};
 use crate::problem::Problem;
 use crate::schema::attribute::int;
 use crate::write::{Writer, Written, tensor_name};

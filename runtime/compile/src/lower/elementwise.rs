@@ -2,13 +2,13 @@
 
 use punctual_types::{Activation, BinaryFunction};
 
-use super::operands::Floats;
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::{Axis, View};
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::draft::Computation;
-use crate::fold::Dim;
-use crate::graph::{Attributes, Node};
+use crate::graph::{Attributes, Floats, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {

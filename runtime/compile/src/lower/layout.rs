@@ -222,7 +222,7 @@ fn pair_digits(own: &[Factor], others: &[Factor], pairs: &mut Vec<(Factor, Facto
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fold::Dim;
+    use crate::integer::Dim;
 
     const SHAPE: Tensor = Tensor {
         channels: 12,

@@ -6,11 +6,13 @@
 
 use punctual_model::TensorId;
 
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::{Axis, View};
 use super::views::expanded;
-use super::{Lowering, Value};
-use crate::fold::{Dim, Integer, broadcast};
+use crate::fold::layout::broadcast;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
+use crate::integer::{Dim, Integer};
 use crate::problem::Problem;
 use crate::schema::data_type;
 

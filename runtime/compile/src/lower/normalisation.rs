@@ -4,14 +4,14 @@ use punctual_model::LayerNorm;
 use punctual_types::{BinaryFunction, UnaryFunction};
 
 use super::arithmetic::Operand;
-use super::operands::Floats;
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::{Axis, BATCH, View};
 use super::views::position;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::draft::Computation;
-use crate::fold::Dim;
-use crate::graph::{Attribute, Attributes, Node};
+use crate::graph::{Attribute, Attributes, Floats, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {

@@ -5,21 +5,17 @@ use std::ops::Range;
 
 use punctual_model::{ChannelRun, Gather, Tensor, TensorId};
 
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::{Axis, BATCH, View};
-use super::{Lowering, Value};
-use crate::fold::{Dim, RANK_MAX};
-use crate::graph::{Constant, Data, Node};
+use crate::fold::RANK_MAX;
+use crate::graph::{Constant, Data, Floats, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::data_type;
 
 /// Most constant positions of a gather: each can become a piece of a copy.
 const POSITIONS_MAX: usize = 4096;
-
-#[derive(Clone, Debug)]
-pub(super) struct Floats {
-    pub dims: Vec<usize>,
-    pub data: Vec<f32>,
-}
 
 impl Lowering<'_> {
     /// The operand at `position`, if it is there.

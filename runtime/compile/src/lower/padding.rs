@@ -5,13 +5,14 @@ use std::rc::Rc;
 use punctual_model::TENSOR_ELEMENTS_MAX;
 use punctual_types::{Padding, Window};
 
-use super::join::Part;
+use super::joined::Part;
+use super::lowering::{Lowering, Padded};
+use super::value::Value;
 use super::view_algebra::View;
 use super::views::positions;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Padded, Value};
-use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {

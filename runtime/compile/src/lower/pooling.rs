@@ -4,8 +4,9 @@ use punctual_model::{Operator, Pool, TensorId};
 use punctual_types::{Extent, PoolKind, Window};
 
 use super::convolution::{read_window, window_attributes};
+use super::lowering::Lowering;
+use super::value::Value;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 use crate::schema::attribute::int;

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use punctual_model::Convert;
 use punctual_types::Quantisation;
 
-use super::operands::Floats;
+use super::lowering::Lowering;
+use super::value::Value;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
-use crate::graph::{Attributes, Constant, Data, Node};
+use crate::graph::{Attributes, Constant, Data, Floats, Node};
 use crate::problem::Problem;
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {

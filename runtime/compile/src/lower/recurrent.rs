@@ -5,10 +5,11 @@ use punctual_model::{ChannelRun, Copy, Gather, Linear, Recurrent, Tensor, Tensor
 use punctual_types::{Activation, Cell, Extent, Window};
 
 use super::convolution::dimension;
-use super::join::Part;
+use super::joined::Part;
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Data, Node};
 use crate::problem::Problem;

@@ -7,13 +7,14 @@ use punctual_model::{Binary, KERNEL_MAX, Pool};
 use punctual_types::{BinaryFunction, Extent, PoolKind, UnaryFunction, Window};
 
 use super::arithmetic::Operand;
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::{position, positions};
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::draft::Computation;
-use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {

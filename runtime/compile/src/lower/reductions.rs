@@ -3,11 +3,11 @@
 use punctual_model::{BestScore, Convert, Detections, Tensor, TensorId};
 use punctual_types::{DETECTION_VALUES, Decoder, Quantisation, Ranking, Scoring};
 
-use super::Lowering;
+use super::lowering::Lowering;
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::position;
-use crate::fold::Dim;
 use crate::graph::{Attribute, Node};
+use crate::integer::Dim;
 use crate::options::{
     Background, BoxUnit, DetectionOptions, OutputPart, Reduction, ReductionKind, ScoreValues,
 };

@@ -3,12 +3,12 @@
 use punctual_model::{Operator, Resize, Tensor};
 use punctual_types::{Coordinates, Extent, Filter, Resampling, Rounding};
 
-use super::Lowering;
 use super::convolution::dimension;
+use super::lowering::Lowering;
 use super::views::positions;
 use super::vocabulary::{OnnxOperator, family};
-use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::attribute::{int, text};
 use crate::write::{Writer, Written, tensor_name};

@@ -1,10 +1,11 @@
 //! Concatenated batches, such as two views of a scene that pass one encoder. Each batch is computed by itself, until a
 //! split separates them again.
 
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::View;
-use super::{Lowering, Value};
-use crate::fold::Dim;
 use crate::graph::{Attributes, Node, ValueId};
+use crate::integer::Dim;
 use crate::problem::Problem;
 
 impl Lowering<'_> {

@@ -5,14 +5,15 @@ use std::rc::Rc;
 use punctual_model::{Copy, Embedding, LayerNorm, Tensor, TensorId, Tokens};
 use punctual_types::{Extent, Window};
 
-use super::operands::Floats;
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::{Axis, View};
 use super::views::position;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::draft::Computation;
-use crate::fold::{Dim, product};
-use crate::graph::{Attributes, Data, Node};
+use crate::fold::layout::product;
+use crate::graph::{Attributes, Data, Floats, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::write::Written;
 

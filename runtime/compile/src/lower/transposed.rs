@@ -8,12 +8,13 @@ use punctual_model::{KERNEL_MAX, Tensor, TensorId, WEIGHTS_MAX};
 use punctual_types::{Extent, Padding, Window};
 
 use super::convolution::{dimension, of_weights, pads, two};
+use super::lowering::Lowering;
+use super::value::Value;
 use super::view_algebra::View;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
 use crate::draft::Computation;
-use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
+use crate::integer::Dim;
 use crate::problem::Problem;
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {

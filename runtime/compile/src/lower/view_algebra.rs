@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use punctual_model::{Tensor, TensorId};
 
-use crate::fold::Dim;
+use crate::integer::Dim;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Axis {

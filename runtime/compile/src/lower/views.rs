@@ -3,13 +3,15 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::join::Part;
+use super::joined::Part;
+use super::lowering::Lowering;
 use super::operands::describe_dims;
+use super::value::Value;
 use super::view_algebra::View;
 use super::vocabulary::{OnnxOperator, family};
-use super::{Lowering, Value};
-use crate::fold::{Dim, Integer, product, resolved};
+use crate::fold::layout::{product, resolved};
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
+use crate::integer::{Dim, Integer};
 use crate::problem::Problem;
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {

@@ -1,9 +1,7 @@
 //! The operators of ONNX, a row each in the table of its family: how it is lowered, how it is folded where all its
 //! operands are known when compiling, which kind of numbers it makes.
 
-use std::collections::BTreeSet;
-
-use super::{FAMILIES, Lowering};
+use super::lowering::Lowering;
 use crate::fold::{SizesRule, ValuesRule};
 use crate::graph::Node;
 use crate::problem::Problem;
@@ -69,39 +67,4 @@ impl OnnxOperator {
         measure: None,
         makes: Makes::First,
     };
-
-    pub(crate) fn of(name: &str) -> Option<&'static Self> {
-        all().find(|operator| operator.name == name)
-    }
-}
-
-pub(crate) fn all() -> impl Iterator<Item = &'static OnnxOperator> {
-    FAMILIES.iter().copied().flatten()
-}
-
-/// The operators that are lowered, in alphabetical order: those that may read what is computed from the input.
-#[must_use]
-pub fn operators() -> Vec<&'static str> {
-    let lowered = all().filter(|operator| operator.lower.is_some());
-    let names: BTreeSet<&str> = lowered.map(|operator| operator.name).collect();
-    names.into_iter().collect()
-}
-
-/// The operators that can be compiled, in alphabetical order.
-pub(crate) fn supported() -> Vec<&'static str> {
-    let names: BTreeSet<&str> = all().map(|operator| operator.name).collect();
-    names.into_iter().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_operator_has_one_row_that_says_what_is_done_with_it() {
-        assert_eq!(all().count(), supported().len());
-        let does_nothing =
-            |of: &&OnnxOperator| of.lower.is_none() && of.fold.is_none() && of.measure.is_none();
-        assert_eq!(all().find(does_nothing).map(|operator| operator.name), None);
-    }
 }

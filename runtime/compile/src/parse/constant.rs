@@ -2,7 +2,8 @@
 
 use punctual_types::half;
 
-use super::{External, ParseError};
+use super::error::ParseError;
+use super::external::External;
 use crate::graph::{Constant, Data};
 use crate::schema::{TensorProto, data_type};
 

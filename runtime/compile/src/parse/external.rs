@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use punctual_model::WEIGHTS_MAX;
 use punctual_platform::read::{self, Refused};
 
-use super::ParseError;
+use super::error::ParseError;
 use crate::schema::{DATA_LOCATION_EXTERNAL, TensorProto};
 
 /// Most bytes of all external constants: those of the most weights that a network may have. Many

@@ -5,8 +5,6 @@ use punctual_report::{Column, Table};
 use punctual_types::{Decoder, Element};
 use serde::Serialize;
 
-use super::kibibytes;
-
 /// An exit: its outputs, and how sure it can be.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExitReport {
@@ -152,4 +150,8 @@ fn size(bytes: u64) -> String {
         0..1024 => format!("{bytes} B"),
         _ => kibibytes(bytes),
     }
+}
+
+pub(super) fn kibibytes(bytes: u64) -> String {
+    format!("{:.1} KiB", bytes as f64 / 1024.0)
 }

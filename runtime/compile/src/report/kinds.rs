@@ -1,12 +1,11 @@
 //! Operators by kind: where a network's work lies.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use punctual_model::Network;
 use punctual_report::Table;
 use serde::Serialize;
-
-use super::{Metric, share};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KindReport {
@@ -49,4 +48,24 @@ pub(super) fn table(kinds: &[KindReport], total: u64) -> Table {
         ]);
     }
     table
+}
+
+/// Of all multiply-accumulates.
+pub(super) fn share(multiplications: u64, total: u64) -> String {
+    let share = 100.0 * multiplications as f64 / total.max(1) as f64;
+    format!("{share:.0} %")
+}
+
+/// A count with three digits and a unit prefix.
+pub(super) struct Metric(pub u64);
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            n if n < 1_000 => write!(f, "{n}"),
+            n if n < 1_000_000 => write!(f, "{:.1} k", n as f64 / 1e3),
+            n if n < 1_000_000_000 => write!(f, "{:.1} M", n as f64 / 1e6),
+            n => write!(f, "{:.1} G", n as f64 / 1e9),
+        }
+    }
 }

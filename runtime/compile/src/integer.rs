@@ -1,8 +1,14 @@
-//! Integers that may depend on the batch.
+//! Dimensions and integers that may depend on the batch.
 
 use std::cmp::Ordering;
 
-use super::Dim;
+/// A dimension of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dim {
+    Known(i64),
+    /// This multiple of the number of images, which is known only when running.
+    Batches(i64),
+}
 
 /// `offset + images * i + batches * N` for image `i` of a batch of `N`. There is at least one image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,55 @@
+//! What a value of the graph is: a tensor, or something on the way to one.
+
+use std::rc::Rc;
+
+use super::scores::Scores;
+use super::view_algebra::View;
+use crate::graph::Constant;
+use crate::integer::Dim;
+
+/// What a value of the graph is.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// Not computed: the second result of an operator of which only the first is supported.
+    Nothing,
+    /// What a node that cannot be lowered would compute.
+    Unknown,
+    /// A tensor computed from the input.
+    View(View),
+    /// The softmax of (N, features), not computed yet: before an exit it never is.
+    Softmax(View),
+    /// A view times a factor, on the way to an attention.
+    Scaled(View, f32),
+    /// Products on the way to an attention.
+    Scores(Scores),
+    /// Whether each token counts, from the input's mask.
+    Counts(View),
+    /// What is added to the products of an attention: nothing where a token counts, else so little
+    /// that it has no weight. Without a view, nothing anywhere.
+    Padding(Option<View>),
+    /// Where weights are no numbers: nowhere.
+    NoNumbers,
+    /// Tensors of the same dimensions that are concatenated along the batch.
+    Stacked(Vec<View>),
+    /// Known when compiling, but for the batch.
+    Constant(Rc<Constant>),
+}
+
+impl Value {
+    /// Its dimensions, if it is a tensor.
+    pub fn sizes(&self) -> Option<Vec<Dim>> {
+        match self {
+            Self::View(view) | Self::Counts(view) | Self::Softmax(view) | Self::Scaled(view, _) => {
+                Some(view.sizes())
+            }
+            Self::Stacked(batches) => {
+                let mut sizes = batches.first()?.sizes();
+                sizes[0] = Dim::Batches(batches.len() as i64);
+                Some(sizes)
+            }
+            Self::Scores(scores) => Some(scores.sizes()),
+            Self::Constant(constant) => Some(constant.sizes()),
+            _ => None,
+        }
+    }
+}
