@@ -16,8 +16,9 @@ use punctual_model::SolutionMemory;
 use punctual_platform::Doorbell;
 
 use crate::StartError;
-use crate::executable::{LoadedModel, Step};
+use crate::executable::Step;
 use crate::lower::lower;
+use crate::model::LoadedModel;
 use crate::shared::team::{self, Leader};
 use crate::shared::weights::{Source, Weights};
 use crate::store::{self, Memory};

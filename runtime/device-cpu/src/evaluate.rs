@@ -8,8 +8,9 @@ use punctual_model::{Exit, Network, OutputLayout, PlacedOutput, SolutionChoice};
 use punctual_platform::areas::Area;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 
-use crate::executable::{LoadedModel, Step};
+use crate::executable::Step;
 use crate::lower::lower;
+use crate::model::LoadedModel;
 use crate::shared::team::{self, Helper, Leader};
 use crate::shared::weights::Weights;
 use crate::store::{self, Memory};

@@ -77,7 +77,7 @@ mod executable;
 pub mod images;
 mod lower;
 mod machine;
-mod outputs;
+mod model;
 mod provider;
 mod shared;
 mod solutions;

@@ -20,17 +20,6 @@ pub struct CpuProvider {
     pub cores: Vec<usize>,
 }
 
-impl CpuProvider {
-    /// The cores of a partition of that many.
-    pub(crate) fn cores_of(&self, units: u8) -> Result<&[usize], StartError> {
-        let cores = self.cores.len();
-        match cores.checked_sub(usize::from(units)) {
-            Some(first) if units > 0 => Ok(&self.cores[first..]),
-            _ => Err(StartError::Units { units, cores }),
-        }
-    }
-}
-
 impl Provider for CpuProvider {
     type Device = CpuDevice;
     type Error = StartError;
@@ -89,7 +78,7 @@ impl Provider for CpuProvider {
         request: &Request,
         progress: &mut dyn FnMut(u8),
     ) -> Result<Vec<SolutionChoice>, StartError> {
-        solutions::choose(self, network, request, progress)
+        solutions::choose(&self.cores, network, request, progress)
     }
 
     fn start(&self, spec: &DeviceSpec<'_>, report: Arc<Doorbell>) -> Result<CpuDevice, StartError> {

@@ -10,7 +10,7 @@ use punctual_kernels::{Isa, Solution};
 use punctual_model::{Network, SolutionChoice, same_stages};
 use punctual_platform::affinity;
 
-use crate::{CpuProvider, Evaluator, StartError};
+use crate::{Evaluator, StartError};
 use punctual_device::ModelSpec;
 use punctual_device::profile::Request;
 
@@ -47,9 +47,21 @@ pub fn measure_solutions(
     Ok(choices)
 }
 
+/// The cores of a partition of that many.
+fn last_of(cores: &[usize], units: u8) -> Result<&[usize], StartError> {
+    let count = cores.len();
+    match count.checked_sub(usize::from(units)) {
+        Some(first) if units > 0 => Ok(&cores[first..]),
+        _ => Err(StartError::Units {
+            units,
+            cores: count,
+        }),
+    }
+}
+
 /// The solutions for every batch size on every number of cores of `request`; `progress` is told the cores.
 pub(crate) fn choose(
-    provider: &CpuProvider,
+    cores: &[usize],
     network: &Network,
     request: &Request,
     progress: &mut dyn FnMut(u8),
@@ -58,7 +70,7 @@ pub(crate) fn choose(
     spec.validate_batches()?;
     let mut choices = Vec::new();
     for &units in &request.units {
-        let cores = provider.cores_of(units)?;
+        let cores = last_of(cores, units)?;
         progress(units);
         let measured = std::thread::scope(|scope| {
             // A thread of its own: this one stays free to run anywhere.

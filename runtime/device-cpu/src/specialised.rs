@@ -3,30 +3,26 @@
 //! The direct solution runs from the weight image. A specialised one has weights of its own, derived
 //! from the image, and scratch memory a core.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-use punctual_core::BATCH_MAX;
-use punctual_kernels::{AlignedBuffer, Conv2d, Image, Part, Solution, Winograd};
-use punctual_model::{SolutionChoice, SolutionMemory};
+use punctual_kernels::{Conv2d, Image, Part, Solution, Winograd};
+use punctual_model::SolutionChoice;
 
-use crate::executable::LoadedModel;
-use crate::shared::team::scratch_stride;
 use punctual_device::regions::LINE;
 
 /// The further solutions of a step, and when each is used.
 #[derive(Default)]
 pub(crate) struct Specialised {
-    solutions: Vec<Further>,
+    pub(crate) solutions: Vec<Further>,
     /// By falling units, then rising batch.
     uses: Vec<Use>,
 }
 
-struct Further {
-    solution: Solution,
-    kernel: Winograd,
-    /// Where its weights lie in [`LoadedModel::specialised`].
-    weights: Range<usize>,
+pub(crate) struct Further {
+    pub(crate) solution: Solution,
+    pub(crate) kernel: Winograd,
+    /// Where its weights lie in [`LoadedModel::specialised`](crate::model::LoadedModel).
+    pub(crate) weights: Range<usize>,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +87,10 @@ impl Specialised {
     }
 
     /// What `choices` give for the operator with that kernel.
-    fn new<'c>(conv: &Conv2d, choices: impl Iterator<Item = &'c SolutionChoice>) -> Self {
+    pub(crate) fn new<'c>(
+        conv: &Conv2d,
+        choices: impl Iterator<Item = &'c SolutionChoice>,
+    ) -> Self {
         let mut uses: Vec<_> = choices
             .filter_map(|choice| {
                 Some(Use {
@@ -118,51 +117,12 @@ impl Specialised {
     }
 }
 
-impl LoadedModel {
-    /// Prepares the specialised solutions that `choices` name.
-    /// Choices of operators that have no such solution are passed over: the direct one answers.
-    /// `image` is the model's weight image.
-    pub(crate) fn specialise(&mut self, choices: &[SolutionChoice], image: &[f32]) {
-        let mut len = 0;
-        let mut known = BTreeMap::new();
-        for step in self.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
-            let Some(conv) = step.kernel.conv2d() else {
-                continue;
-            };
-            let own = choices
-                .iter()
-                .filter(|choice| Some(choice.operator) == step.operator);
-            step.specialised = Specialised::new(conv, own);
-            for further in &mut step.specialised.solutions {
-                // Steps that share weights share what is derived from them.
-                let own = known.entry((step.weights.start, further.solution));
-                let own = own.or_insert_with(|| {
-                    let own = len..len + further.kernel.own_len();
-                    len = own.end.next_multiple_of(LINE);
-                    own
-                });
-                further.weights = own.clone();
-            }
-        }
-        self.specialised = AlignedBuffer::zeroed(len);
-        for step in self.stages.iter().flat_map(|stage| &stage.steps) {
-            for further in &step.specialised.solutions {
-                let packed = &image[step.weights.clone()];
-                let own = &mut self.specialised[further.weights.clone()];
-                further.kernel.prepare(packed, own);
-            }
-        }
-    }
-
-    /// What the specialised solutions take that are prepared.
-    pub(crate) fn solution_memory(&self) -> SolutionMemory {
-        let steps = self.stages.iter().flat_map(|stage| &stage.steps);
-        let scratch = steps.map(|step| step.specialised.scratch_len(BATCH_MAX));
-        let bytes = |floats: usize| (floats * size_of::<f32>()) as u64;
-        SolutionMemory {
-            weight_bytes: bytes(self.specialised.len()),
-            scratch_bytes: bytes(scratch_stride(scratch.max().unwrap_or(0))),
-        }
+/// Floats from one core's scratch memory to the next's, of which it needs `floats`. One line more
+/// than needed, as between members' shares.
+pub(crate) const fn scratch_stride(floats: usize) -> usize {
+    match floats {
+        0 => 0,
+        floats => floats.next_multiple_of(LINE) + LINE,
     }
 }
 
@@ -171,6 +131,7 @@ mod tests {
     use super::*;
     use crate::lower::lower;
     use punctual_device::conformance::networks;
+    use punctual_kernels::AlignedBuffer;
 
     #[test]
     fn a_choice_holds_for_smaller_batches_and_more_units_than_it_was_measured_with() {

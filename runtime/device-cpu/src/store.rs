@@ -11,8 +11,8 @@ use punctual_kernels::Isa;
 use punctual_model::WeightImage;
 
 use crate::StartError;
-use crate::executable::LoadedModel;
 use crate::lower;
+use crate::model::LoadedModel;
 use crate::shared::weights::{self, Ledger, Loader, Source, Weights};
 
 /// The weights of all models, as the thread that submits sees them.

@@ -15,9 +15,9 @@ use libsmctrl_sys::TpcMask;
 use punctual_device::PartitionSpec;
 
 use crate::driver::MaskError;
-use crate::partition::{Partitioner, StreamError};
+use crate::partition::{Division, Partitioner, StreamError};
 use crate::queue::VirtualQueue;
-use crate::spec::{CudaSpec, Division};
+use crate::spec::CudaSpec;
 
 /// Of all partitions of a device.
 pub(crate) struct Confinement {

@@ -25,9 +25,8 @@ use crate::counters::Counters;
 use crate::driver::{CallError, MaskError};
 use crate::occupancy::Occupancy;
 use crate::padding::{Demand, InDriver, LaunchBoard, TpcSet};
-use crate::partition::{Choice, Partitioner, StreamError};
+use crate::partition::{Choice, Division, Partitioner, StreamError};
 use crate::queue::{StopFlag, VirtualQueue};
-use crate::spec::{CudaSpec, Division};
 
 /// Which partitions fill, and what is known of launches.
 #[derive(Clone, Debug, Default)]
@@ -213,11 +212,12 @@ fn check_leaders(fillers: &[usize], specs: &[PartitionSpec]) -> Result<(), Kerne
 impl KernelPadding {
     /// None if no partition fills. `partners` are each partition's flag and bell.
     pub(crate) fn prepare(
-        spec: &CudaSpec,
+        spec: &KernelPaddingSpec,
+        division: &Division,
         specs: &[PartitionSpec],
         partners: &[(StopFlag, Arc<Doorbell>)],
     ) -> Result<Option<Arc<Self>>, KernelPaddingError> {
-        let (partitions, fillers) = (partners.len(), &spec.kernel_padding.fillers);
+        let (partitions, fillers) = (partners.len(), &spec.fillers);
         let Some(&partition) = fillers.first() else {
             return Ok(None);
         };
@@ -231,7 +231,7 @@ impl KernelPadding {
         let Division::Tpcs {
             partitioner,
             ranges,
-        } = &spec.division
+        } = division
         else {
             return Err(KernelPaddingError::NoMasks { partition });
         };
@@ -262,7 +262,7 @@ impl KernelPadding {
             occupancy: Occupancy::new(LaunchBoard::new(all, &posts), handles.len()),
             roles: roles.into(),
             fillers: handles.into(),
-            times: spec.kernel_padding.times.clone(),
+            times: spec.times.clone(),
             partitioner: partitioner.clone(),
             masks,
         })))

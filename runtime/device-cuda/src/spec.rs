@@ -1,12 +1,9 @@
 //! What a CUDA device is started with, in addition to the [`DeviceSpec`](punctual_device::DeviceSpec).
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use punctual_device::pool::Wait;
 
 use crate::kernel_padding::KernelPaddingSpec;
-use crate::partition::Partitioner;
+use crate::partition::Division;
 use crate::queue::QueueSpec;
 
 /// The GPU, its partitions, and the knobs.
@@ -60,19 +57,6 @@ impl Default for CudaSpec {
             code: Code::All,
         }
     }
-}
-
-/// Which parts of the GPU the partitions are.
-#[derive(Clone, Debug)]
-pub enum Division {
-    /// All of it, each: launches of one run between those of the others.
-    Whole,
-    /// TPCs, numbered as in plans.
-    Tpcs {
-        partitioner: Arc<Partitioner>,
-        /// Of each partition, in the order of `DeviceSpec::partitions`.
-        ranges: Vec<Range<u16>>,
-    },
 }
 
 /// When a stage is taken to hang: it is evicted then; if the device does not obey, it is restarted.

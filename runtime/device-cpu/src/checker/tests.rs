@@ -11,9 +11,9 @@ use punctual_model::{OutputLayout, reference};
 
 use super::*;
 use crate::Evaluator;
-use crate::executable::LoadedModel;
+use crate::executable::{ByRows, OutputPlan};
 use crate::lower::lower;
-use crate::outputs::{ByRows, OutputPlan};
+use crate::model::LoadedModel;
 use crate::shared::Operands;
 
 /// As narrow as NEON's: the most blocks.

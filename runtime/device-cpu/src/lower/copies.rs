@@ -6,13 +6,10 @@ use punctual_kernels::{
 use punctual_model::TensorId;
 use punctual_types::{Activation, Extent, Padding, Piece, View, Window};
 
-use super::Lowering;
+use super::lowering::{INPUT_COPY, Lowering};
 use super::places::Places;
 use crate::executable::{Made, Step, Value};
 use crate::shared::Operands;
-
-/// The name of the step that copies the input.
-pub(super) const INPUT_COPY: &str = "input to blocks";
 
 impl Lowering<'_> {
     /// The copy of a tensor for those that cannot read it as it lies.

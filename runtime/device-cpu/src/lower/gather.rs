@@ -3,8 +3,9 @@
 use punctual_kernels::{BlockedLayout, ChannelRun, Gather, GatherSpec, Kernel, KernelError};
 use punctual_model::{self as model, Operator};
 
+use super::lowering::Lowering;
 use super::places::Places;
-use super::{Layouts, Lower, Lowering, homes};
+use super::{Layouts, Lower, homes};
 use crate::executable::{Made, Step, Value};
 use crate::shared::{Operands, Span};
 

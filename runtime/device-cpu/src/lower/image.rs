@@ -4,57 +4,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use punctual_kernels::{Isa, Kernel, KernelError, Weights};
-use punctual_model::{ImageLayout, Network, Operator, StageLayout, WeightRange};
+use punctual_kernels::{Kernel, KernelError, Weights};
+use punctual_model::{Network, Operator, WeightRange};
 
-use super::{LowerError, Lowering, error, lower};
+use super::error::{LowerError, error};
 use crate::executable::{Executable, Step};
-use crate::shared::team;
 use punctual_device::regions::LINE;
-
-/// How the CPU device lays `network` out with kernels for `isa`: what a package carries.
-///
-/// # Errors
-/// [`LowerError`], when an operator has no kernel or the processor lacks `isa`.
-pub fn image_layout(isa: Isa, network: &Network) -> Result<ImageLayout, LowerError> {
-    let lowering = Lowering::new(isa, network)?;
-    let (mut first, mut end) = (0, 0);
-    let mut stages = Vec::with_capacity(network.stages.len());
-    for (executable, stage) in lowering.stages()?.iter().zip(&network.stages) {
-        let mut layout = StageLayout {
-            before: 0,
-            operators: vec![0; stage.operators.len()],
-            workspace_floats: team::member_stride(executable) as u64,
-        };
-        for step in &executable.steps {
-            // What an earlier step has is not there again.
-            if step.weights.start < end || step.weights.is_empty() {
-                continue;
-            }
-            end = step.weights.end;
-            let floats = step.weights.len().next_multiple_of(LINE) as u32;
-            match step.operator {
-                Some(operator) => layout.operators[operator as usize - first] += floats,
-                None => layout.before += floats,
-            }
-        }
-        first += stage.operators.len();
-        stages.push(layout);
-    }
-    Ok(ImageLayout {
-        lanes: isa.lanes() as u8,
-        request_floats: lowering.request_floats as u64,
-        stages,
-    })
-}
-
-/// The weight image of `network` for `isa`, as [`image_layout`] says.
-///
-/// # Errors
-/// As [`image_layout`].
-pub fn pack_image(isa: Isa, network: &Network) -> Result<Vec<f32>, LowerError> {
-    lower(isa, network, None).and_then(|model| packed(network, &model.stages))
-}
 
 /// Gives each step its place, aligned to the widest vector. Weights that several operators have are there once, if their
 /// kernels pack them in the same way.

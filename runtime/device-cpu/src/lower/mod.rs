@@ -14,12 +14,14 @@ mod copies;
 mod copy;
 mod detections;
 mod embedding;
+mod error;
 mod gather;
 mod grid_sample;
 mod homes;
 mod image;
 mod layer_norm;
 mod linear;
+mod lowering;
 mod places;
 mod pool;
 mod product;
@@ -33,46 +35,23 @@ mod top_k;
 mod unary;
 mod values;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use punctual_kernels::{
-    AlignedBuffer, BlockedLayout, ConvInput, Isa, Kernel, KernelError, PlanarLayout,
-};
+use punctual_device::regions::LINE;
+use punctual_kernels::{AlignedBuffer, BlockedLayout, ConvInput, Isa, Kernel, KernelError};
 use punctual_model::{
-    Exit, Network, Operator, OutputLayout, PlacedExit, PlacedOutput, Stage, TensorId, VECTORS_MAX,
-    with_operator,
+    Exit, ImageLayout, Network, Operator, OutputLayout, PlacedExit, PlacedOutput, Stage,
+    StageLayout, TensorId, with_operator,
 };
-use thiserror::Error;
 
-use super::executable::{Executable, ExitPlan, LoadedModel, Made, Step, Value};
-use crate::checker::{Checker, Violation};
-use crate::outputs::OutputPlan;
-use crate::shared::{Operands, Span};
-use copies::INPUT_COPY;
-use homes::Homes;
-pub use image::{image_layout, pack_image};
+use crate::checker::Checker;
+use crate::executable::{Executable, ExitPlan, Made, OutputPlan, Step, Value};
+use crate::model::LoadedModel;
+use crate::shared::{Operands, team};
+pub use error::LowerError;
+use error::error;
+use lowering::{Action, Lowering};
 use places::Places;
-use punctual_device::{InputLayout, VectorPlace};
-
-/// A network that the CPU device cannot run.
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum LowerError {
-    #[error("operator `{operator}` of model `{model}` cannot be prepared: {source}")]
-    Kernel {
-        /// The network's name.
-        model: String,
-        operator: String,
-        /// What the kernel says.
-        source: KernelError,
-    },
-    #[error("stage {stage} of model `{model}` would be computed wrongly: {source}")]
-    Wrong {
-        /// The network's name.
-        model: String,
-        stage: usize,
-        source: Box<Violation>,
-    },
-}
 
 /// Prepares a valid network for `isa`, and the outputs that are wanted of it.
 ///
@@ -99,91 +78,51 @@ pub(super) fn pack(network: &Network, stages: &[Executable]) -> Result<Vec<f32>,
     image::packed(network, stages)
 }
 
-/// What a stage does at a time.
-#[derive(Clone, Copy)]
-enum Action<'n> {
-    /// Copies a tensor for those that cannot read it as it lies.
-    Copy(TensorId),
-    Operator {
-        /// Among all of the network's operators.
-        position: u32,
-        operator: &'n Operator,
-    },
+/// How the CPU device lays `network` out with kernels for `isa`: what a package carries.
+///
+/// # Errors
+/// [`LowerError`], when an operator has no kernel or the processor lacks `isa`.
+pub fn image_layout(isa: Isa, network: &Network) -> Result<ImageLayout, LowerError> {
+    let lowering = Lowering::new(isa, network)?;
+    let (mut first, mut end) = (0, 0);
+    let mut stages = Vec::with_capacity(network.stages.len());
+    for (executable, stage) in lowering.stages()?.iter().zip(&network.stages) {
+        let mut layout = StageLayout {
+            before: 0,
+            operators: vec![0; stage.operators.len()],
+            workspace_floats: team::member_stride(executable) as u64,
+        };
+        for step in &executable.steps {
+            // What an earlier step has is not there again.
+            if step.weights.start < end || step.weights.is_empty() {
+                continue;
+            }
+            end = step.weights.end;
+            let floats = step.weights.len().next_multiple_of(LINE) as u32;
+            match step.operator {
+                Some(operator) => layout.operators[operator as usize - first] += floats,
+                None => layout.before += floats,
+            }
+        }
+        first += stage.operators.len();
+        stages.push(layout);
+    }
+    Ok(ImageLayout {
+        lanes: isa.lanes() as u8,
+        request_floats: lowering.request_floats as u64,
+        stages,
+    })
 }
 
-impl Action<'_> {
-    fn made(&self) -> Value {
-        match self {
-            Self::Copy(tensor) => Value::Copy(*tensor),
-            Self::Operator { operator, .. } => Value::Tensor(operator.output),
-        }
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            Self::Copy(_) => INPUT_COPY,
-            Self::Operator { operator, .. } => &operator.name,
-        }
-    }
-}
-
-/// A network on its way, its tensors laid out.
-pub(super) struct Lowering<'n> {
-    isa: Isa,
-    network: &'n Network,
-    /// None: no outputs are wanted.
-    outputs: Option<&'n OutputLayout>,
-    homes: Homes,
-    input: PlanarLayout,
-    /// One for each tensor but the input, whose entry is not used.
-    layouts: Vec<BlockedLayout>,
-    /// Of the tensors that some operators cannot read as they lie.
-    copies: BTreeMap<TensorId, BlockedLayout>,
-    /// Place of each tensor that lies in the request buffer.
-    carried: Vec<Option<Span>>,
-    request_floats: usize,
+/// The weight image of `network` for `isa`, as [`image_layout`] says.
+///
+/// # Errors
+/// As [`image_layout`].
+pub fn pack_image(isa: Isa, network: &Network) -> Result<Vec<f32>, LowerError> {
+    lower(isa, network, None).and_then(|model| image::packed(network, &model.stages))
 }
 
 impl<'n> Lowering<'n> {
-    pub(super) fn new(isa: Isa, network: &'n Network) -> Result<Self, LowerError> {
-        let homes = Homes::find(network, isa.lanes());
-        let halo = |index: usize| homes.halo(TensorId(index as u32));
-        let input_id = network.input_tensor();
-        let layout = |index: usize, halo: usize| {
-            let tensor = network.tensors[index];
-            let [channels, height, width] =
-                [tensor.channels, tensor.height, tensor.width].map(|size| size as usize);
-            BlockedLayout::new(isa, channels, height, width, halo)
-                .and_then(|layout| kept(network, index, layout))
-                .map_err(|source| error(network, &format!("tensor {index}"), source))
-        };
-        let layouts = (0..network.tensors.len())
-            .map(|index| layout(index, halo(index)))
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut copies = BTreeMap::from([(input_id, layout(input_id.index(), 0)?)]);
-        for (tensor, border) in network.borders().into_iter().enumerate() {
-            if let Some(zeros) = border.around_copy() {
-                copies.insert(TensorId(tensor as u32), layout(tensor, zeros as usize)?);
-            }
-        }
-        let shape = copies[&input_id].shape();
-        let at = halo(input_id.index());
-        let input = PlanarLayout::new(shape.channels, shape.height, shape.width, at)
-            .map_err(|source| error(network, "input", source))?;
-        let (carried, request_floats) = places::carried(network, input.len(), &layouts);
-        Ok(Self {
-            isa,
-            network,
-            outputs: None,
-            homes,
-            input,
-            layouts,
-            copies,
-            carried,
-            request_floats,
-        })
-    }
-
     /// All stages, their steps' weights one after the other.
     fn stages(&self) -> Result<Vec<Executable>, LowerError> {
         let mut weights = image::Ranges::default();
@@ -222,34 +161,6 @@ impl<'n> Lowering<'n> {
             input: self.input(),
             request_floats: self.request_floats,
         }
-    }
-
-    /// Where the network's input lies.
-    pub(super) fn input(&self) -> InputLayout {
-        InputLayout {
-            channels: self.input.channels(),
-            height: self.input.height(),
-            width: self.input.width(),
-            row_stride: self.input.row_stride(),
-            plane_stride: self.input.plane_stride(),
-            offset: self.input.origin(),
-            vectors: self.vectors(),
-        }
-    }
-
-    /// Where the vectors lie that come with the input.
-    fn vectors(&self) -> [VectorPlace; VECTORS_MAX] {
-        let mut places = [VectorPlace::default(); VECTORS_MAX];
-        let tensors = self.network.input_tensors().skip(1);
-        for (place, tensor) in places.iter_mut().zip(tensors) {
-            let span = self.carried[tensor.index()].expect("vectors have places of their own");
-            let values = self.plain(tensor, span);
-            *place = VectorPlace {
-                offset: values.start,
-                length: values.len,
-            };
-        }
-        places
     }
 
     /// A stage that has `before` operators before it.
@@ -383,18 +294,6 @@ impl<'n> Lowering<'n> {
     }
 }
 
-/// The layout of a tensor that may be one of bytes.
-fn kept(
-    network: &Network,
-    tensor: usize,
-    layout: BlockedLayout,
-) -> Result<BlockedLayout, KernelError> {
-    match network.quantisation(TensorId(tensor as u32)) {
-        None => Ok(layout),
-        Some(quantisation) => layout.quantised(quantisation),
-    }
-}
-
 /// What an operator's kernel is made of: how its tensors lie.
 struct Layouts {
     isa: Isa,
@@ -432,13 +331,5 @@ trait Lower {
         places: &Places<'_>,
     ) -> Result<Vec<Step>, KernelError> {
         lowering.step(operator, places).map(|step| vec![step])
-    }
-}
-
-fn error(network: &Network, operator: &str, source: KernelError) -> LowerError {
-    LowerError::Kernel {
-        model: network.name.clone(),
-        operator: operator.to_owned(),
-        source,
     }
 }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use punctual_kernels::BlockedLayout;
 use punctual_model::memory::{self, Lifetime};
-use punctual_model::{Exit, Network, Stage, TensorId};
+use punctual_model::{Exit, Stage};
 
-use super::{Action, Lowering};
+use super::lowering::{Action, Lowering};
 use punctual_device::regions::LINE;
 
 use crate::executable::Value;
@@ -83,49 +82,4 @@ impl<'l> Places<'l> {
             len: self.lowering.input.len(),
         }
     }
-}
-
-/// Places in the request buffer, and its size: the input first and the vectors, whose zeros nothing may overwrite,
-/// then what is carried, planned over stages as a stage's tensors are over operators.
-pub(super) fn carried(
-    network: &Network,
-    input_floats: usize,
-    layouts: &[BlockedLayout],
-) -> (Vec<Option<Span>>, usize) {
-    let last_reader = |tensor: &TensorId| {
-        let reads = |stage: &Stage| stage.inputs.contains(tensor);
-        network.stages.iter().rposition(reads)
-    };
-    let mut tensors = Vec::new();
-    let mut lifetimes = Vec::new();
-    for (first, stage) in network.stages.iter().enumerate() {
-        for tensor in &stage.outputs {
-            tensors.push(tensor.0 as usize);
-            lifetimes.push(Lifetime {
-                first: first as u32,
-                last: last_reader(tensor).unwrap_or(first) as u32,
-                size: layouts[tensor.0 as usize].len(),
-            });
-        }
-    }
-    let plan = memory::plan(&lifetimes, LINE);
-    let mut base = input_floats.next_multiple_of(LINE);
-    let mut places = vec![None; layouts.len()];
-    for vector in network.input_tensors().skip(1) {
-        let len = layouts[vector.index()].len();
-        places[vector.index()] = Some(Span {
-            space: Space::Request,
-            start: base,
-            len,
-        });
-        base += len.next_multiple_of(LINE);
-    }
-    for ((tensor, lifetime), offset) in tensors.into_iter().zip(&lifetimes).zip(&plan.offsets) {
-        places[tensor] = Some(Span {
-            space: Space::Request,
-            start: base + offset,
-            len: lifetime.size,
-        });
-    }
-    (places, base + plan.total)
 }

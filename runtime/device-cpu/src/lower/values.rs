@@ -3,8 +3,9 @@
 use punctual_kernels::{BlockedLayout, ConvInput};
 use punctual_model::{Operator, TensorId, with_operator};
 
+use super::Lower;
+use super::lowering::{Action, Lowering};
 use super::places::Places;
-use super::{Action, Lower, Lowering};
 use crate::executable::Value;
 use crate::shared::{Operand, Span};
 

@@ -16,8 +16,9 @@ use super::weights::{WeightClaim, Weights};
 use punctual_device::regions::{BufferGuard, ClaimedRegions, LINE, Region};
 
 use super::{Space, Span};
-use crate::executable::{Executable, LoadedModel, Step};
-use crate::outputs::OutputPlan;
+use crate::executable::{Executable, OutputPlan, Step};
+use crate::model::LoadedModel;
+use crate::specialised::scratch_stride;
 use punctual_device::pool::{CancelFlag, Outcome, answer_of};
 use punctual_model::ScoreForm;
 
@@ -75,15 +76,6 @@ fn workspace_floats(stage: &Executable, batch: usize) -> usize {
 /// a power of two would fight for the same cache sets.
 pub(crate) fn member_stride(stage: &Executable) -> usize {
     stage.workspace_floats.next_multiple_of(LINE) + LINE
-}
-
-/// Floats from one core's scratch memory to the next's, of which it needs `floats`. One line more
-/// than needed, as between members' shares.
-pub(crate) const fn scratch_stride(floats: usize) -> usize {
-    match floats {
-        0 => 0,
-        floats => floats.next_multiple_of(LINE) + LINE,
-    }
 }
 
 /// Makes the team of a partition: a leader and `size - 1` mates.

@@ -121,7 +121,12 @@ impl CudaDevice {
         let bells = bells(spec.partitions);
         let stop = |partition| stops[confinement.stream(partition)].clone();
         let partners: Vec<_> = (0..).map(stop).zip(bells).collect();
-        let kernel_padding = KernelPadding::prepare(cuda, spec.partitions, &partners)?;
+        let kernel_padding = KernelPadding::prepare(
+            &cuda.kernel_padding,
+            &cuda.division,
+            spec.partitions,
+            &partners,
+        )?;
         let executors: Executors = made
             .into_iter()
             .map(|each| Mutex::new(Some(each)))

@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUdevResource, CUdevResourceType, CUgreenCtx};
+use cudarc::driver::sys::{CUdevResource, CUdevResourceType};
 
 use super::context::Context;
 use super::error::{CallError, Code};
 use super::library::Gpu;
-use super::stream::Stream;
+use super::stream::{GreenContext, Stream};
 use super::symbols::GreenSymbols;
 
 /// Why there are no green contexts, or not this one.
@@ -56,7 +56,7 @@ const FINE: u32 = 1;
 impl Groups {
     /// Splits a device as finely as the driver does (`cuDeviceGetDevResource`, `cuDevSmResourceSplitByCount`).
     pub fn split(gpu: Gpu) -> Result<Self, GreenError> {
-        let symbols = GreenSymbols::of(gpu.driver()).map_err(GreenError::MissingSymbol)?;
+        let symbols = GreenSymbols::of(gpu.driver().symbols).map_err(GreenError::MissingSymbol)?;
         let mut whole = nothing();
         let sms = CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
         // SAFETY: a valid place for the result, and a device that exists.
@@ -167,25 +167,4 @@ fn nothing() -> CUdevResource {
 fn multiprocessors(resource: &CUdevResource) -> u32 {
     // SAFETY: the driver said that it is of this type, or it is all zeros.
     unsafe { resource.__bindgen_anon_1.sm.smCount }
-}
-
-/// A context that is limited to some groups.
-pub(super) struct GreenContext {
-    context: Arc<Context>,
-    symbols: Arc<GreenSymbols>,
-    raw: CUgreenCtx,
-}
-
-// SAFETY: the handle is used twice: to make a stream, by the thread that made it, and to destroy it.
-unsafe impl Send for GreenContext {}
-// SAFETY: shared, it offers nothing.
-unsafe impl Sync for GreenContext {}
-
-impl Drop for GreenContext {
-    fn drop(&mut self) {
-        self.context.give_back(|_| {
-            // SAFETY: made by `Groups::context`, destroyed once, after its stream.
-            unsafe { (self.symbols.destroy)(self.raw) };
-        });
-    }
 }

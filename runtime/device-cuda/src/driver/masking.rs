@@ -91,7 +91,7 @@ impl Masking {
         gpu: Gpu,
         found: Option<launch_mask::Layout>,
     ) -> Result<Self, MaskError> {
-        let get = export_table(gpu.driver()).ok_or(MaskError::NoExportTable)?;
+        let get = export_table(gpu.driver().symbols).ok_or(MaskError::NoExportTable)?;
         // SAFETY: the driver's own function, of a library that is never unloaded; the rest is the caller's promise.
         let masks = unsafe { LaunchMasks::install(get, gpu.compute_capability()?, found) }?;
         Ok(Self(Way::Launches(masks)))

@@ -3,15 +3,15 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUevent, CUstream};
+use cudarc::driver::sys::{CUevent, CUgreenCtx, CUstream};
 use libsmctrl_sys::TpcMask;
 use libsmctrl_sys::launch_mask::LaunchMasks;
 
 use super::context::Context;
 use super::error::CallError;
-use super::green::GreenContext;
 use super::memory::{DeviceMemory, MappedMemory};
 use super::module::Function;
+use super::symbols::GreenSymbols;
 
 /// A queue of launches and copies, carried out in order. None of its methods allocates on our side.
 pub struct Stream {
@@ -34,6 +34,27 @@ pub struct Shape {
     pub block: u32,
     /// Dynamic shared bytes of a block.
     pub shared_bytes: u32,
+}
+
+/// A context that is limited to some groups.
+pub(super) struct GreenContext {
+    pub(super) context: Arc<Context>,
+    pub(super) symbols: Arc<GreenSymbols>,
+    pub(super) raw: CUgreenCtx,
+}
+
+// SAFETY: the handle is used twice: to make a stream, by the thread that made it, and to destroy it.
+unsafe impl Send for GreenContext {}
+// SAFETY: shared, it offers nothing.
+unsafe impl Sync for GreenContext {}
+
+impl Drop for GreenContext {
+    fn drop(&mut self) {
+        self.context.give_back(|_| {
+            // SAFETY: made by `Groups::context`, destroyed once, after its stream.
+            unsafe { (self.symbols.destroy)(self.raw) };
+        });
+    }
 }
 
 impl Stream {

@@ -6,13 +6,13 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
-use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule};
-use cudarc::driver::sys::{CUdevResource, CUdevResourceDesc, CUdevResourceType, CUgreenCtx};
-use cudarc::driver::sys::{CUstream, CUuuid};
+use cudarc::driver::sys::{
+    self, CUcontext, CUdevResource, CUdevResourceDesc, CUdevResourceType, CUdevice, CUdeviceptr,
+    CUevent, CUfunction, CUgreenCtx, CUmodule, CUstream, CUuuid,
+};
 use libsmctrl_sys::launch_mask::GetExportTable;
 
 use super::error::OpenError;
-use super::library::Driver;
 
 /// Declares a table: a field for each function, by the name under which the library exports it.
 macro_rules! symbols {
@@ -165,8 +165,8 @@ symbols! {
 
 /// The driver's `cuGetExportTable`, which its header declares and its manual does not describe; none in a driver
 /// that lacks it.
-pub(super) fn export_table(_driver: Driver) -> Option<GetExportTable> {
-    // SAFETY: that there is a driver means that its library was loaded, which is never unloaded; the header has this
+pub(super) fn export_table(_open: &Symbols) -> Option<GetExportTable> {
+    // SAFETY: that there are symbols means that its library was loaded, which is never unloaded; the header has this
     // signature, with a `CUuuid` of 16 bytes.
     unsafe { sys::culib().get(c"cuGetExportTable".to_bytes_with_nul()) }
         .map(|found| *found)
@@ -175,8 +175,8 @@ pub(super) fn export_table(_driver: Driver) -> Option<GetExportTable> {
 
 impl GreenSymbols {
     /// The table, if the driver is young enough; else the name of what it lacks.
-    pub(super) fn of(_driver: Driver) -> Result<Self, &'static str> {
-        // That there is a driver means that its library was loaded.
+    pub(super) fn of(_open: &Symbols) -> Result<Self, &'static str> {
+        // That there are symbols means that its library was loaded.
         Self::find()
     }
 }

@@ -4,19 +4,19 @@ use punctual_cuda_kernels::params::{Attention, Kept};
 use punctual_cuda_kernels::{Kernel, TensorView, padded};
 use punctual_model::{self as model, Operator};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::pages::{Content, Packed, Rows};
+use super::pages::{Content, Pack, Packed, Rows};
 use super::place::Place;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
 /// Most blocks of a launch in y and in z.
 const BLOCKS_DEEP_MAX: u32 = 65_535;
 
-impl Lower for model::Attention {
+impl Pack for model::Attention {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         let bias = of.operator.weights.first()?;
         Some(Content::Rows(Rows {
@@ -24,7 +24,9 @@ impl Lower for model::Attention {
             ..of.rows(1, bias.len)
         }))
     }
+}
 
+impl Lower for model::Attention {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

@@ -3,11 +3,11 @@
 use punctual_cuda_kernels::params::{BestScore, Kept};
 use punctual_model::{self as model, Operator, OperatorKind, TensorId};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
-use super::{Lower, LowerError};
 
 impl Lower for model::BestScore {
     /// The scores are floats: halves tell few of those near 1 apart.

@@ -7,15 +7,15 @@ use punctual_types::{Activation, Axis};
 
 use super::convert::ratio;
 use super::digits::step_of;
+use super::error::LowerError;
 use super::list::Of;
-use super::pages::{Content, Packed, Rows};
-use super::stage::Launches;
+use super::pages::{Content, Pack, Packed, Rows};
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
-impl Lower for Binary {
+impl Pack for Binary {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         let shape = self.constant?;
         Some(Content::Rows(Rows {
@@ -24,7 +24,9 @@ impl Lower for Binary {
             ..of.rows(shape.pixels() as u32, shape.channels)
         }))
     }
+}
 
+impl Lower for Binary {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

@@ -6,22 +6,24 @@ use punctual_model::{Conv2d, Operator};
 use punctual_types::Window;
 
 use super::choice::{Candidate, Form};
+use super::error::LowerError;
 use super::list::Of;
-use super::pages::{Content, Packed, Piece, pattern};
-use super::stage::Launches;
+use super::pages::{Content, Pack, Packed, Piece, pattern};
+use super::stage::{Launches, Lower};
 use super::sums::product;
 use super::traffic::Role::{Between, Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Part, Span, Traffic};
 use super::work::{FINISH, Work};
-use super::{Lower, LowerError};
 
-impl Lower for Conv2d {
+impl Pack for Conv2d {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         let pattern = pattern(self.groups, of.input, of.output);
         let taps = self.window.kernel.area() as u32;
         Some(of.matrix(pattern, of.input.channels / self.groups, taps))
     }
+}
 
+impl Lower for Conv2d {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

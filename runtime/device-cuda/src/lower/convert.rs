@@ -4,11 +4,11 @@ use punctual_cuda_kernels::params::{Convert, Rounding};
 use punctual_model::{self as model, Operator, TensorId};
 use punctual_types::{Activation, Quantisation};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
-use super::{Lower, LowerError};
 
 /// The value of a step of `from` in steps of `to`.
 pub(super) fn ratio(from: Quantisation, to: Quantisation) -> f32 {

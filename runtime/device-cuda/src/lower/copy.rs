@@ -6,13 +6,13 @@ use punctual_model::{self as model, ChannelRun, Operator, OperatorKind, TensorId
 use punctual_types::{Axis, Digit, Piece, View};
 
 use super::digits::{digits_of, start_of};
+use super::error::LowerError;
 use super::list::Of;
-use super::pages::{Content, Packed, Rows};
-use super::stage::Launches;
+use super::pages::{Content, Pack, Packed, Rows};
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic, value_bytes};
 use super::work::Work;
-use super::{Lower, LowerError};
 
 /// A tensor that a copy reads.
 struct Source {
@@ -32,7 +32,7 @@ impl Source {
     }
 }
 
-impl Lower for model::Copy {
+impl Pack for model::Copy {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         let table = of.operator.weights.first()?;
         Some(Content::Rows(Rows {
@@ -40,7 +40,9 @@ impl Lower for model::Copy {
             ..of.rows(1, table.len)
         }))
     }
+}
 
+impl Lower for model::Copy {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

@@ -5,12 +5,12 @@ use punctual_cuda_kernels::{Kernel, TensorView, padded};
 use punctual_model::{self as model, Operator, TensorId};
 use punctual_types::{BoxForm, DETECTION_VALUES};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
 impl Lower for model::Detections {
     /// The list is floats, as a half holds few pixels exactly.

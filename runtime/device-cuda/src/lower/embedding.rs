@@ -4,15 +4,16 @@ use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Embedding, Kept};
 use punctual_model::{self as model, Operator};
 
+use super::error::LowerError;
+use super::layout::WHOLE_HALVES;
 use super::list::Of;
-use super::pages::{Content, Packed, Rows};
-use super::stage::Launches;
+use super::pages::{Content, Pack, Packed, Rows};
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Part, Span, Traffic, value_bytes};
 use super::work::Work;
-use super::{Lower, LowerError, WHOLE_HALVES};
 
-impl Lower for model::Embedding {
+impl Pack for model::Embedding {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         let rows = of.operator.weights[0].len / self.channels;
         Some(Content::Rows(Rows {
@@ -20,7 +21,9 @@ impl Lower for model::Embedding {
             ..of.rows(rows, self.channels)
         }))
     }
+}
 
+impl Lower for model::Embedding {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

@@ -4,8 +4,8 @@ use punctual_cuda_kernels::params::{Answers, Form, Kept, Output as OutputParams,
 use punctual_model::{Exit, Output, PlacedExit, ScoreForm, TensorId};
 use punctual_types::AREA_BYTES_MAX;
 
-use super::LowerError;
 use super::digits::{digits_of, start_of};
+use super::error::LowerError;
 use super::list::Of;
 use super::place::Place;
 use super::program::StagedOutputs;

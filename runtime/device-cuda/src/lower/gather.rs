@@ -4,15 +4,15 @@ use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Gather, SOURCES_MAX};
 use punctual_model::{self as model, ChannelRun, Operator};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::pages::{Content, Packed};
-use super::stage::Launches;
+use super::pages::{Content, Pack, Packed};
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
-impl Lower for model::Gather {
+impl Pack for model::Gather {
     fn content(&self, _of: &Packed<'_>) -> Option<Content> {
         let channels = self.runs.iter().flat_map(|run: &ChannelRun| {
             let channels = run.first..run.first + run.count;
@@ -20,7 +20,9 @@ impl Lower for model::Gather {
         });
         Some(Content::Table(channels.collect()))
     }
+}
 
+impl Lower for model::Gather {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

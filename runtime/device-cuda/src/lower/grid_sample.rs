@@ -5,12 +5,12 @@ use punctual_cuda_kernels::params::GridSample;
 use punctual_model::{self as model, Operator};
 use punctual_types::{Interpolation, Outside};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
 impl Lower for model::GridSample {
     fn launch<'l>(

@@ -4,16 +4,16 @@ use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Kept, LayerNorm};
 use punctual_model::{self as model, Operator};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::pages::{Content, Packed, Rows};
+use super::pages::{Content, Pack, Packed, Rows};
 use super::place::Place;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
-impl Lower for model::LayerNorm {
+impl Pack for model::LayerNorm {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         let weights = &of.operator.weights;
         Some(Content::Rows(Rows {
@@ -22,7 +22,9 @@ impl Lower for model::LayerNorm {
             ..of.rows(1, of.input.channels)
         }))
     }
+}
 
+impl Lower for model::LayerNorm {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

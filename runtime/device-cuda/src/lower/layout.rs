@@ -4,7 +4,11 @@ use punctual_cuda_kernels::params::Kept;
 use punctual_cuda_kernels::{TensorView, padded};
 use punctual_model::{Network, TensorId};
 
-use super::pages::BYTES_STEP;
+/// Bytes of a pixel are padded to a multiple of this: one vector load.
+pub(super) const BYTES_STEP: u32 = 16;
+
+/// How many integers from 0 on halves hold exactly.
+pub(super) const WHOLE_HALVES: u32 = 2048;
 
 /// How operators keep a tensor.
 pub(super) fn kept(network: &Network, tensor: TensorId) -> Kept {

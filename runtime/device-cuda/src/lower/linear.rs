@@ -5,23 +5,25 @@ use punctual_cuda_kernels::{Kernel, TensorView, padded};
 use punctual_model::{self as model, Operator};
 
 use super::choice::Form;
+use super::error::LowerError;
 use super::layout;
 use super::list::Of;
-use super::pages::{Content, Packed};
+use super::pages::{Content, Pack, Packed};
 use super::place::Place;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::sums::product;
 use super::traffic::Role::{Between, Operand as Read, Result as Made};
 use super::traffic::{FLOAT, HALF, Launch, Part, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
-impl Lower for model::Linear {
+impl Pack for model::Linear {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         let taps = of.input.pixels() as u32;
         Some(of.matrix(Pattern::Dense, of.input.channels, taps))
     }
+}
 
+impl Lower for model::Linear {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

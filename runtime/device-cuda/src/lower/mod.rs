@@ -41,6 +41,7 @@ mod layer_norm;
 mod layout;
 mod linear;
 mod list;
+mod lowering;
 mod packing;
 mod pages;
 mod place;
@@ -61,71 +62,20 @@ mod traffic;
 mod unary;
 mod work;
 
-use punctual_cuda_kernels::IMAGES_MAX;
-use punctual_device::{InputLayout, VectorPlace};
-use punctual_model::{
-    Network, Operator, OutputLayout, PlacedExit, SolutionChoice, TensorId, VECTORS_MAX,
-};
+use punctual_model::{Network, OutputLayout, SolutionChoice, TensorId};
 
 use checker::Checker;
 pub use checker::{Fault, Found, Missing, Value, Violation};
 pub use choice::Candidate;
-use choice::Machine;
 pub use error::LowerError;
-use list::Of;
+use lowering::Lowering;
+pub use lowering::Target;
 pub use packing::{PackError, Packer};
 pub use pages::Pages;
-use pages::{Content, Packed, Piece};
 pub use place::Place;
 pub use program::{LaunchList, Program, StageProgram, StagedOutputs, Step};
 use stage::Launches;
 pub use work::Work;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
-    pub multiprocessors: u32,
-    /// Compute capability, e.g. `(8, 7)`.
-    pub compute_capability: (u32, u32),
-    /// Bytes of a page of weights.
-    pub page_bytes: u32,
-}
-
-/// How many integers from 0 on halves hold exactly.
-const WHOLE_HALVES: u32 = 2048;
-
-/// How an operator runs on GPUs.
-trait Lower {
-    /// What is packed for it, if anything.
-    fn content(&self, _of: &Packed<'_>) -> Option<Content> {
-        None
-    }
-
-    /// Whether one launch hands another a state, not sums.
-    fn has_state(&self) -> bool {
-        false
-    }
-
-    /// Pushes its launches.
-    fn launch<'l>(
-        &self,
-        launches: &mut Launches<'l>,
-        of: Of<'_>,
-        operator: &'l Operator,
-    ) -> Result<(), LowerError>;
-}
-
-/// One network for one target.
-struct Lowering<'n> {
-    network: &'n Network,
-    target: &'n Target,
-    choices: &'n [SolutionChoice],
-    /// The requested outputs of its exits.
-    outputs: Option<&'n OutputLayout>,
-    pages: Pages,
-    /// Where each tensor lies in a request's slot, if it is carried.
-    slots: Vec<Option<u64>>,
-    request_bytes: u64,
-}
 
 impl Program {
     /// Lowers a valid network for batches of the given sizes. What `choices` give for operators
@@ -210,28 +160,7 @@ pub fn candidates(
     Ok(candidates.unwrap_or_default())
 }
 
-impl<'n> Lowering<'n> {
-    fn new(
-        network: &'n Network,
-        target: &'n Target,
-        choices: &'n [SolutionChoice],
-    ) -> Result<Self, LowerError> {
-        if target.multiprocessors == 0 {
-            return Err(LowerError::NoMultiprocessors);
-        }
-        let pages = Pages::plan(network, target.page_bytes)?;
-        let (slots, request_bytes) = requests::slots(network);
-        Ok(Self {
-            network,
-            target,
-            choices,
-            outputs: None,
-            pages,
-            slots,
-            request_bytes,
-        })
-    }
-
+impl Lowering<'_> {
     fn stages(&self, batches: &[u8]) -> Result<Box<[StageProgram]>, LowerError> {
         let mut next = 0;
         let network = (self.network, self.outputs);
@@ -252,88 +181,5 @@ impl<'n> Lowering<'n> {
             })
         });
         stages.collect()
-    }
-
-    /// The requested outputs of a stage's exit.
-    fn placed(&self, stage: u32) -> Option<&'n PlacedExit> {
-        self.outputs?.stage(stage as usize)
-    }
-
-    /// Checks that launches can have these numbers of images, and count their halves in 32 bits.
-    fn check_batches(&self, batches: &[u8]) -> Result<(), LowerError> {
-        let model = || self.network.name.clone();
-        for &batch in batches {
-            if !(1..=IMAGES_MAX).contains(&usize::from(batch)) {
-                return Err(LowerError::Batch {
-                    model: model(),
-                    batch,
-                });
-            }
-            for (tensor, shape) in (0..).zip(&self.network.tensors) {
-                let pixels = u64::from(shape.height) * u64::from(shape.width);
-                let pitch = shape.channels.checked_next_multiple_of(pages::BYTES_STEP);
-                let halves = pixels.saturating_mul(pitch.unwrap_or(u32::MAX).into());
-                let bytes = halves.saturating_mul(2 * u64::from(batch));
-                // Half of it: kernels also count sums of four bytes.
-                if bytes >= 1 << 31 {
-                    return Err(LowerError::Tensor {
-                        model: model(),
-                        tensor,
-                        bytes,
-                        batch,
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn machine(&self) -> Machine {
-        Machine {
-            multiprocessors: self.target.multiprocessors,
-            major: self.target.compute_capability.0,
-        }
-    }
-
-    fn input(&self) -> InputLayout {
-        let shape = self.network.input.tensor();
-        let (height, width) = (shape.height as usize, shape.width as usize);
-        let mut end = shape.elements() as usize;
-        let mut vectors = [VectorPlace::default(); VECTORS_MAX];
-        for (place, vector) in vectors.iter_mut().zip(&self.network.vectors) {
-            let (offset, length) = (end, vector.length as usize);
-            *place = VectorPlace { offset, length };
-            end += length;
-        }
-        InputLayout {
-            channels: shape.channels as usize,
-            height,
-            width,
-            row_stride: width,
-            plane_stride: height * width,
-            offset: 0,
-            vectors,
-        }
-    }
-
-    /// The pieces of an operator's weights.
-    fn pieces(&self, operator: Option<u32>) -> &[Piece] {
-        operator.map_or(&[], |operator| self.pages.pieces(operator))
-    }
-
-    fn pages_of(&self, operators: std::ops::Range<u32>) -> Box<[u32]> {
-        let own = operators.flat_map(|operator| self.pieces(Some(operator)));
-        let own = own.map(|piece| piece.page);
-        let pages: std::collections::BTreeSet<u32> = own.collect();
-        pages.into_iter().collect()
-    }
-
-    fn no_kernel(&self, operator: &Operator, kind: &'static str) -> LowerError {
-        LowerError::NoKernel {
-            model: self.network.name.clone(),
-            operator: operator.name.clone(),
-            tensor: operator.output.0,
-            kind,
-        }
     }
 }

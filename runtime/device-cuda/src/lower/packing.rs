@@ -8,7 +8,8 @@ use punctual_model::{Network, Operator, WeightRange};
 use punctual_types::half;
 use thiserror::Error;
 
-use super::pages::{BYTES_STEP, Content, Integers, Matrix, Pages, Piece, Rows};
+use super::layout::BYTES_STEP;
+use super::pages::{Content, Integers, Matrix, Pages, Piece, Rows};
 
 /// A weight that no half is near to.
 #[derive(Clone, Debug, PartialEq, Error)]

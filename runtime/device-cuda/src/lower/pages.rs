@@ -10,12 +10,9 @@ use punctual_cuda_kernels::{CHANNEL_STEP, padded};
 use punctual_model::{Network, Operator, Tensor, WeightRange, with_operator};
 use punctual_types::Quantisation;
 
-use super::Lower;
 use super::error::LowerError;
+use super::layout::BYTES_STEP;
 use super::place::Place;
-
-/// Bytes of a pixel are padded to a multiple of this: one vector load.
-pub(super) const BYTES_STEP: u32 = 16;
 
 /// Weights and biases begin at multiples of this many bytes of their page.
 const ALIGNMENT: u64 = 256;
@@ -154,6 +151,24 @@ impl Packed<'_> {
             is_cut: false,
         }
     }
+}
+
+/// How the weights of an operator are packed.
+pub(super) trait Pack {
+    /// What is packed, if anything.
+    fn content(&self, _of: &Packed<'_>) -> Option<Content> {
+        None
+    }
+}
+
+macro_rules! nothing_is_packed {
+    ($($operator:ident)*) => {
+        $(impl Pack for punctual_model::$operator {})*
+    };
+}
+
+nothing_is_packed! {
+    Unary BestScore Convert Detections GridSample Pool Product Softmax Take TopK
 }
 
 impl Content {

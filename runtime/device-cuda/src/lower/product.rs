@@ -4,12 +4,12 @@ use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::Product;
 use punctual_model::{self as model, Operator};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
 impl Lower for model::Product {
     fn launch<'l>(

@@ -1,10 +1,12 @@
 //! What a network is lowered to.
 
-use punctual_cuda_kernels::{Arguments, IMAGES_MAX, KERNELS, Kernel, Module};
+use punctual_cuda_kernels::{Arguments, IMAGES_MAX, KERNELS, Kernel, Module, with_arguments};
 use punctual_device::InputLayout;
 
 use super::pages::Pages;
 use super::place::Place;
+use super::traffic::Launch;
+use super::work::{MOVE, Work};
 
 /// A network as lists of launches for partitions of one size.
 #[derive(Clone, Debug)]
@@ -180,6 +182,42 @@ impl Step {
             };
         });
         arguments
+    }
+
+    /// What a block of the launch does. `loaded` are the launch's bytes for each of its blocks, for those kernels that read
+    /// nothing twice.
+    #[must_use]
+    pub fn work(&self, loaded: f64) -> Work {
+        let kernel = self.kernel;
+        let plain = Work {
+            warps: f64::from(kernel.block.div_ceil(32)),
+            instructions: MOVE,
+            rounds: 1.0,
+            loaded_bytes: loaded,
+            ..Work::default()
+        };
+        with_arguments!(self.arguments(), launch => launch.work(kernel, plain))
+    }
+
+    /// Where the launch reads and writes, and how many bytes.
+    #[must_use]
+    pub fn touched(&self) -> Vec<(Place, u64)> {
+        let traffic = self.traffic();
+        let inputs = with_arguments!(self.arguments(), launch => launch.weight_bytes());
+        let mut weights = Some(inputs);
+        let spans = traffic.reads.iter().chain(&traffic.writes);
+        let named = spans.map(|span| match span.place {
+            // A launch's weights, biases and tables lie in one page: the first of them stands for all.
+            Place::Weights { .. } => (span.place, weights.take().unwrap_or(0)),
+            Place::Input { .. } => (span.place, inputs),
+            _ => (span.place, span.bytes),
+        });
+        let share = with_arguments!(self.arguments(), launch => launch.share_read());
+        let scaled = named.enumerate().map(|(at, (place, bytes))| match at {
+            0 if share < 1.0 => (place, (bytes as f64 * share) as u64),
+            _ => (place, bytes),
+        });
+        scaled.filter(|&(_, bytes)| bytes > 0).collect()
     }
 }
 

@@ -4,16 +4,16 @@ use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{ConvBytes, Epilogue, Kept, Pattern, Rounding};
 use punctual_model::{Operator, QuantisedConv2d};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::pages::{Content, Integers, Packed, pattern};
+use super::pages::{Content, Integers, Pack, Packed, pattern};
 use super::place::Place;
-use super::stage::{Launches, known};
+use super::stage::{Launches, Lower, known};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Part, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
-impl Lower for QuantisedConv2d {
+impl Pack for QuantisedConv2d {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         let from = of.network.quantisation(of.operator.input);
         Some(Content::Integers(Integers {
@@ -28,7 +28,9 @@ impl Lower for QuantisedConv2d {
             to: of.network.quantisation(of.operator.output),
         }))
     }
+}
 
+impl Lower for QuantisedConv2d {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

@@ -5,13 +5,13 @@ use punctual_cuda_kernels::{Kernel, padded};
 use punctual_model::{self as model, Operator, TensorId};
 use punctual_types::Cell;
 
+use super::error::LowerError;
 use super::list::Of;
-use super::pages::{Content, Matrix, Packed};
-use super::stage::Launches;
+use super::pages::{Content, Matrix, Pack, Packed};
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Between, Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Part, Span, Traffic, value_bytes};
 use super::work::Work;
-use super::{Lower, LowerError};
 
 /// What a block reads in about a millisecond, at 64 bytes a cycle and a GHz. A launch that was cut is run again from its
 /// start, so none is much longer.
@@ -22,7 +22,7 @@ const STEP_BYTES: u64 = 64 << 10;
 /// Threads of a warp.
 const LANES_MAX: u32 = 32;
 
-impl Lower for model::Recurrent {
+impl Pack for model::Recurrent {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         let [weights, bias] = [of.operator.weights[0], of.operator.weights[1]];
         Some(Content::StateMatrix(Matrix {
@@ -34,7 +34,9 @@ impl Lower for model::Recurrent {
             bias,
         }))
     }
+}
 
+impl Lower for model::Recurrent {
     fn has_state(&self) -> bool {
         true
     }

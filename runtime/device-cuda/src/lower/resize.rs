@@ -5,19 +5,21 @@ use punctual_cuda_kernels::params::Resize;
 use punctual_model::{self as model, Operator, Tensor};
 use punctual_types::{Between, Filter, Resampling};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::pages::{Content, Packed};
-use super::stage::Launches;
+use super::pages::{Content, Pack, Packed};
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
-impl Lower for model::Resize {
+impl Pack for model::Resize {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         Some(Content::Table(table(&self.resampling, of.input)))
     }
+}
 
+impl Lower for model::Resize {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

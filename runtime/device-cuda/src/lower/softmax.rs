@@ -6,12 +6,12 @@ use punctual_model::{self as model, Operator};
 use punctual_types::Axis;
 
 use super::digits::step_of;
+use super::error::LowerError;
 use super::list::Of;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
 impl Lower for model::Softmax {
     fn launch<'l>(

@@ -6,10 +6,28 @@ use punctual_cuda_kernels::params::{InputPlanar, Kept, Members};
 use punctual_cuda_kernels::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel};
 use punctual_model::{Operator, PlacedExit, Stage, Tensor, TensorId, with_operator};
 
+use super::error::LowerError;
+use super::layout;
 use super::list::{Draft, Of};
+use super::lowering::Lowering;
 use super::place::Place;
 use super::program::LaunchList;
-use super::{Lower, LowerError, Lowering, layout};
+
+/// How an operator runs on GPUs.
+pub(super) trait Lower {
+    /// Whether one launch hands another a state, not sums.
+    fn has_state(&self) -> bool {
+        false
+    }
+
+    /// Pushes its launches.
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError>;
+}
 
 /// Of a list that is made.
 pub(super) struct Launches<'l> {

@@ -45,7 +45,7 @@ impl Launches<'_> {
 
 /// What the products of an operator are, for the code that measures its candidates; none for one that sums nothing up.
 pub(super) fn products(
-    lowering: &super::Lowering<'_>,
+    lowering: &super::lowering::Lowering<'_>,
     position: u32,
     operator: &Operator,
     batch: u8,

@@ -5,12 +5,13 @@ use punctual_cuda_kernels::params::{Kept, Take};
 use punctual_model::{self as model, Operator};
 use punctual_types::Axis;
 
+use super::error::LowerError;
+use super::layout::WHOLE_HALVES;
 use super::list::Of;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError, WHOLE_HALVES};
 
 impl Lower for model::Take {
     fn launch<'l>(

@@ -3,21 +3,23 @@
 use punctual_cuda_kernels::params::Tokens;
 use punctual_model::{self as model, Operator};
 
+use super::error::LowerError;
 use super::list::Of;
-use super::pages::{Content, Packed, Rows};
-use super::stage::Launches;
+use super::pages::{Content, Pack, Packed, Rows};
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Part, Span, Traffic};
-use super::{Lower, LowerError};
 
-impl Lower for model::Tokens {
+impl Pack for model::Tokens {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         Some(Content::Rows(Rows {
             is_cut: true,
             ..of.rows(of.output.width, of.output.channels)
         }))
     }
+}
 
+impl Lower for model::Tokens {
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,

@@ -5,12 +5,12 @@ use punctual_cuda_kernels::{Kernel, padded};
 use punctual_model::{self as model, Operator};
 use punctual_types::Axis;
 
+use super::error::LowerError;
 use super::list::Of;
-use super::stage::Launches;
+use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Span, Traffic};
 use super::work::Work;
-use super::{Lower, LowerError};
 
 impl Lower for model::TopK {
     /// Positions are floats, as halves are inexact for large ones. Operators that read them as values get halves, too.

@@ -4,9 +4,9 @@ use punctual_cuda_kernels::params::Operand;
 use punctual_model::{Operator, Unary};
 use punctual_types::Activation;
 
+use super::error::LowerError;
 use super::list::Of;
-use super::stage::Launches;
-use super::{Lower, LowerError};
+use super::stage::{Launches, Lower};
 
 impl Lower for Unary {
     fn launch<'l>(

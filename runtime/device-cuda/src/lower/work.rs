@@ -1,12 +1,6 @@
 //! What a block of a launch does, read from the kernels' sources and counted in their machine code for 8.7 with
 //! `nvdisasm` 13.5 (25 November 2026): instructions of the path that is usually taken.
 
-use punctual_cuda_kernels::with_arguments;
-
-use super::place::Place;
-use super::program::Step;
-use super::traffic::Launch;
-
 /// What a block does, from its first instruction to its last.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
@@ -48,45 +42,7 @@ impl Work {
     }
 }
 
-impl Step {
-    /// What a block of the launch does. `loaded` are the launch's bytes for each of its blocks, for those kernels that read
-    /// nothing twice.
-    #[must_use]
-    pub fn work(&self, loaded: f64) -> Work {
-        let kernel = self.kernel;
-        let plain = Work {
-            warps: f64::from(kernel.block.div_ceil(32)),
-            instructions: MOVE,
-            rounds: 1.0,
-            loaded_bytes: loaded,
-            ..Work::default()
-        };
-        with_arguments!(self.arguments(), launch => launch.work(kernel, plain))
-    }
-
-    /// Where the launch reads and writes, and how many bytes.
-    #[must_use]
-    pub fn touched(&self) -> Vec<(Place, u64)> {
-        let traffic = self.traffic();
-        let inputs = with_arguments!(self.arguments(), launch => launch.weight_bytes());
-        let mut weights = Some(inputs);
-        let spans = traffic.reads.iter().chain(&traffic.writes);
-        let named = spans.map(|span| match span.place {
-            // A launch's weights, biases and tables lie in one page: the first of them stands for all.
-            Place::Weights { .. } => (span.place, weights.take().unwrap_or(0)),
-            Place::Input { .. } => (span.place, inputs),
-            _ => (span.place, span.bytes),
-        });
-        let share = with_arguments!(self.arguments(), launch => launch.share_read());
-        let scaled = named.enumerate().map(|(at, (place, bytes))| match at {
-            0 if share < 1.0 => (place, (bytes as f64 * share) as u64),
-            _ => (place, bytes),
-        });
-        scaled.filter(|&(_, bytes)| bytes > 0).collect()
-    }
-}
-
 /// To finish eight channels of a pixel: bias, residual, activation, store.
 pub(super) const FINISH: f64 = 200.0;
 /// Of a thread that moves eight values: 120 to 312.
-const MOVE: f64 = 220.0;
+pub(super) const MOVE: f64 = 220.0;

@@ -6,8 +6,8 @@ use libsmctrl_sys::TpcMask;
 use punctual_core::Units;
 
 use super::calibration::Refusal;
+use super::mechanism::{Granted, Mechanism, NoSuchUnits};
 use super::units::{UnitMap, mask_of, sms_of};
-use super::{Granted, Mechanism, NoSuchUnits};
 
 /// The mechanism in use, the units that it divides the device into, and why no better one is.
 #[derive(Clone, Debug, PartialEq, Eq)]

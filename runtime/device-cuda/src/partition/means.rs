@@ -6,8 +6,9 @@ use std::sync::Arc;
 use libsmctrl_sys::TpcMask;
 use libsmctrl_sys::stream_mask::UnknownDriver;
 
+use super::calibration::Refusal;
 use super::choice::{Choice, NotWholeUnits};
-use super::{Granted, NoSuchUnits, Refusal};
+use super::mechanism::{Granted, NoSuchUnits};
 use crate::driver::{CallError, Context, GreenError, Groups, MaskError, Masking, Stream};
 
 pub(super) enum Means {
@@ -126,6 +127,19 @@ impl std::fmt::Debug for Partitioner {
             .field("choice", &self.choice)
             .finish_non_exhaustive()
     }
+}
+
+/// Which parts of the GPU the partitions are.
+#[derive(Clone, Debug)]
+pub enum Division {
+    /// All of it, each: launches of one run between those of the others.
+    Whole,
+    /// TPCs, numbered as in plans.
+    Tpcs {
+        partitioner: Arc<Partitioner>,
+        /// Of each partition, in the order of `DeviceSpec::partitions`.
+        ranges: Vec<Range<u16>>,
+    },
 }
 
 /// Of what is tried, in the words of a record.

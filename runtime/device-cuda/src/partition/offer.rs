@@ -5,21 +5,22 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use libsmctrl_sys::raw::Library;
-use libsmctrl_sys::stream_mask::{self, Row};
-use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers, launch_mask};
+
+use libsmctrl_sys::launch_mask;
 use punctual_platform::clock;
 
-use super::Mechanism;
 use super::calibration::Refusal;
 use super::choice::{Choice, Undivided};
+pub use super::facts::Facts;
 use super::means::{Means, Partitioner, StreamError};
+use super::mechanism::Mechanism;
 use super::place::MaskPlace;
 use super::record::{self, Key, Outcome};
 use super::search::{self, Ended, FoundPlace, Hit, Limits, Tried};
 use super::sms::NoSuchSm;
 use super::trial::{Program, Trial};
-use super::units::{UnitMap, sms_per_tpc};
-use crate::driver::{Attribute, CallError, Gpu, Groups, MaskError, Masking};
+use super::units::UnitMap;
+use crate::driver::{CallError, Gpu, Groups, MaskError, Masking};
 use crate::host::Host;
 
 /// How a device is looked at.
@@ -97,35 +98,6 @@ pub enum OfferError {
     /// More multiprocessors than there are devices of.
     #[error(transparent)]
     Multiprocessors(#[from] NoSuchSm),
-}
-
-/// A device, as its driver and the machine describe it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
-    pub name: String,
-    /// What tells it from every other GPU, in hexadecimal digits.
-    pub uuid: String,
-    pub device: u32,
-    /// The CUDA version of the driver.
-    pub version: CudaVersion,
-    /// The driver's build; none where the machine does not tell.
-    pub driver_build: Option<String>,
-    /// The board's power mode; none where it has but one.
-    pub power_mode: Option<String>,
-    /// What its speed depends on, where the kernel shows it.
-    pub settings: BTreeMap<String, String>,
-    pub compute_capability: (u32, u32),
-    pub multiprocessors: u32,
-    /// Whether it shares the processor's memory.
-    pub integrated: bool,
-    /// Bytes of its memory; the processor's, if it is integrated.
-    pub memory_bytes: u64,
-    /// Highest clock of the multiprocessors, in kHz.
-    pub clock_khz: u32,
-    /// Highest clock of the memory, in kHz.
-    pub memory_clock_khz: u32,
-    /// Width of the memory's bus, in bits.
-    pub memory_bus_bits: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -315,43 +287,6 @@ impl Offer {
 }
 
 impl Facts {
-    fn of(gpu: Gpu, device: u32, host: &Host) -> Result<Self, CallError> {
-        let version = gpu.driver().version()?;
-        let narrow = |number| u16::try_from(number).unwrap_or(u16::MAX);
-        let uuid = gpu.uuid()?;
-        Ok(Self {
-            name: gpu.name()?,
-            uuid: uuid.iter().map(|byte| format!("{byte:02x}")).collect(),
-            device,
-            version: CudaVersion::new(narrow(version.major), narrow(version.minor)),
-            driver_build: host.driver_build(),
-            power_mode: host.power_mode(),
-            settings: host.settings(),
-            compute_capability: gpu.compute_capability()?,
-            multiprocessors: gpu.attribute(Attribute::Multiprocessors)?,
-            integrated: gpu.can(Attribute::Integrated)?,
-            memory_bytes: gpu.memory_bytes()? as u64,
-            clock_khz: gpu.attribute(Attribute::ClockKhz)?,
-            memory_clock_khz: gpu.attribute(Attribute::MemoryClockKhz)?,
-            memory_bus_bits: gpu.attribute(Attribute::MemoryBusBits)?,
-        })
-    }
-
-    #[must_use]
-    pub const fn sms_per_tpc(&self) -> u32 {
-        sms_per_tpc(self.compute_capability)
-    }
-
-    /// What an offset in the driver's objects depends on.
-    fn driver_key(&self) -> Result<DriverKey, NoDrivers> {
-        DriverKey::here(self.version, self.compute_capability)
-    }
-
-    /// Where this driver keeps the mask of a stream, by our table.
-    pub fn mask_row(&self) -> Result<&'static Row, MaskError> {
-        Ok(stream_mask::find(self.driver_key()?)?)
-    }
-
     /// What the outcome of a trial of `mechanism` holds for.
     #[must_use]
     pub fn key(&self, mechanism: Mechanism, how: &How) -> Key {

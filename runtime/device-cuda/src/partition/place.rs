@@ -3,12 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use libsmctrl_sys::CudaVersion;
 use libsmctrl_sys::launch_mask::{self, Generation};
-use libsmctrl_sys::stream_mask;
+use libsmctrl_sys::{CudaVersion, stream_mask};
 use serde::{Deserialize, Serialize};
 
-use super::Mechanism;
+use super::mechanism::Mechanism;
 
 /// The place of a mask, to be tried or found by trying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,14 @@
 //! What calibration found, kept in a file, so that a device is tried once and not at every start.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use punctual_platform::files::write_whole;
 use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 
-use super::Mechanism;
 use super::calibration::{Lasting, Refusal};
+use super::mechanism::Mechanism;
 use super::units::UnitMap;
 
 /// What the outcome of a calibration holds for.

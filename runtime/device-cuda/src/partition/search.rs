@@ -1,19 +1,19 @@
 //! Where a driver keeps its masks if that is not known: places are tried, each in a process that may die of it,
 //! until one does what masks do.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use punctual_platform::files::write_whole;
 use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 
 use super::calibration::Refusal;
+use super::facts::Facts;
+use super::mechanism::Mechanism;
 use super::place::MaskPlace;
 use super::units::UnitMap;
-use super::{Mechanism, offer::Facts};
 
 /// A place that a search found, and for what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

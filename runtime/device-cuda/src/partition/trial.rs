@@ -11,9 +11,9 @@ use libsmctrl_sys::raw::{Library, TRIAL_LIMIT};
 use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers, stream_mask};
 use punctual_platform::{clock, poll};
 
-use super::Mechanism;
 use super::calibration::{self, Refusal, calibrate};
 use super::means::{Means, StreamError};
+use super::mechanism::Mechanism;
 use super::place::MaskPlace;
 use super::record::Outcome;
 use super::sm_probe::{GUESS_LIMIT_NS, LIMIT_NS, SmProbe};

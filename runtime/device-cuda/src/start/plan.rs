@@ -14,9 +14,9 @@ use crate::executor::StreamExecutor;
 use crate::installation::{Inputs, Installation, RequestSlots};
 use crate::kernels::{KernelError, Kernels};
 use crate::padding::InDriver;
-use crate::partition::StreamError;
+use crate::partition::{Division, StreamError};
 use crate::queue::VirtualQueue;
-use crate::spec::{Code, CudaSpec, Division};
+use crate::spec::{Code, CudaSpec};
 use crate::weights::Weights;
 use crate::workspaces::Workspaces;
 

@@ -12,8 +12,9 @@ use super::{DevicePlan, StartError};
 use crate::confinement::Confinement;
 use crate::driver::{Attribute, Gpu};
 use crate::lower::{PackError, Packer, Pages, Program, Target};
+use crate::partition::Division;
 use crate::programs::Model;
-use crate::spec::{CudaSpec, Division};
+use crate::spec::CudaSpec;
 use crate::weights::{self, Loader, Residents, Source};
 
 /// All models, for each partition. Partitions of the same size that take the same batches share them.

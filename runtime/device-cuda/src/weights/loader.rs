@@ -7,7 +7,8 @@ use punctual_device::weights;
 use punctual_platform::{Doorbell, clock};
 use rtrb::{Consumer, Producer};
 
-use super::{LoadError, Shared};
+use super::failure::LoadError;
+use super::pool::Shared;
 use crate::faults::{DeviceError, Health};
 
 /// A load that was ordered: the right to fill the pieces that the model was given.

@@ -38,7 +38,8 @@ use punctual_platform::Doorbell;
 
 pub use failure::{FitError, LoadError};
 pub use loader::Loader;
-use pool::Pool;
+pub use pool::Weights;
+use pool::{Contents, Model, Shared};
 pub use residents::Residents;
 pub use table::PageTable;
 
@@ -48,36 +49,6 @@ pub struct Source {
     pub pages: Vec<Box<[u8]>>,
     /// Whether its weights are paged; else they are pinned.
     pub paged: bool,
-}
-
-/// The recovery thread's end.
-pub struct Weights {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    page_bytes: usize,
-    pieces: usize,
-    /// What pages contain; equal pages are one.
-    contents: Contents,
-    models: Box<[Model]>,
-    table: Arc<PageTable>,
-    /// What lives on the device, while it works. Locked by the loader and the recovery thread alone, both of which may wait.
-    pool: Mutex<Option<Pool>>,
-    /// Rings when the loader has something to do.
-    orders: Arc<Doorbell>,
-}
-
-/// What the ends share about one model.
-struct Model {
-    paged: bool,
-    /// What its pages contain, as positions in [`Shared::contents`].
-    contents: Box<[u32]>,
-    /// Which piece of the pool each page is. Written by the ledger.
-    pieces: Box<[AtomicU32]>,
-    /// Whether its weights are resident, and so to be loaded again after a fault. Set by the loader,
-    /// cleared by the ledger.
-    there: AtomicBool,
 }
 
 /// The ends of the weights of `models`, whose pages have up to `page_bytes`, with `cache_pages` pages
@@ -122,9 +93,6 @@ pub fn make(
     Ok((Arc::new(Weights { shared }), residents, loader))
 }
 
-/// The bytes of different pages.
-type Contents = Box<[Box<[u8]>]>;
-
 /// Models with their pages' contents numbered: equal ones have the same number.
 fn numbered(sources: Vec<Source>) -> (Box<[Model]>, Contents) {
     let mut numbers: BTreeMap<Box<[u8]>, u32> = BTreeMap::new();
@@ -147,14 +115,4 @@ fn numbered(sources: Vec<Source>) -> (Box<[Model]>, Contents) {
         contents[number as usize] = page;
     }
     (models, contents.into())
-}
-
-impl Shared {
-    /// What lives on the device. A panic while it was locked left it as good as it was: pages are
-    /// published one by one.
-    fn pool(&self) -> std::sync::MutexGuard<'_, Option<Pool>> {
-        self.pool
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
-    }
 }

@@ -1,15 +1,60 @@
-//! What of the weights lives on the device.
+//! What of the weights lives on the device, what the ends share about it, and the end of the thread that takes it
+//! anew after a fault.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use punctual_device::NO_PIECE;
+use punctual_platform::Doorbell;
 
-use super::{Shared, Weights};
+use super::table::PageTable;
 use crate::driver::{CallError, Context, DeviceMemory, Event, MappedMemory, Stream};
 
 /// What a piece holds that was not filled.
 const NOTHING: u32 = u32::MAX;
+
+/// The recovery thread's end.
+pub struct Weights {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) page_bytes: usize,
+    pub(super) pieces: usize,
+    /// What pages contain; equal pages are one.
+    pub(super) contents: Contents,
+    pub(super) models: Box<[Model]>,
+    pub(super) table: Arc<PageTable>,
+    /// What lives on the device, while it works. Locked by the loader and the recovery thread alone, both of which may wait.
+    pub(super) pool: Mutex<Option<Pool>>,
+    /// Rings when the loader has something to do.
+    pub(super) orders: Arc<Doorbell>,
+}
+
+/// What the ends share about one model.
+pub(super) struct Model {
+    pub(super) paged: bool,
+    /// What its pages contain, as positions in [`Shared::contents`].
+    pub(super) contents: Box<[u32]>,
+    /// Which piece of the pool each page is. Written by the ledger.
+    pub(super) pieces: Box<[AtomicU32]>,
+    /// Whether its weights are resident, and so to be loaded again after a fault. Set by the loader,
+    /// cleared by the ledger.
+    pub(super) there: AtomicBool,
+}
+
+/// The bytes of different pages.
+pub(super) type Contents = Box<[Box<[u8]>]>;
+
+impl Shared {
+    /// What lives on the device. A panic while it was locked left it as good as it was: pages are
+    /// published one by one.
+    pub(super) fn pool(&self) -> MutexGuard<'_, Option<Pool>> {
+        self.pool
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+}
 
 /// The pool, and the way to it.
 pub(super) struct Pool {
@@ -111,6 +156,11 @@ impl Pool {
 }
 
 impl Weights {
+    #[must_use]
+    pub fn table(&self) -> Arc<PageTable> {
+        self.shared.table.clone()
+    }
+
     /// Allocates the pool on the device and loads the pinned models, and those that were resident when
     /// it was released.
     pub fn bring_up(&self, context: &Arc<Context>) -> Result<(), CallError> {

@@ -8,8 +8,8 @@ use punctual_device::PageLedger;
 use punctual_device::weights::{Loaded, WeightStore};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::Shared;
 use super::loader::{Ended, Load, Loader};
+use super::pool::Shared;
 
 /// The weights of all models, as far as the thread that submits is concerned. Nothing here waits,
 /// locks or allocates.
@@ -99,12 +99,5 @@ impl WeightStore for Residents {
             model,
             took,
         })
-    }
-}
-
-impl super::Weights {
-    #[must_use]
-    pub fn table(&self) -> Arc<super::PageTable> {
-        self.shared.table.clone()
     }
 }

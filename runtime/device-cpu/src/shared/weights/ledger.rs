@@ -10,8 +10,8 @@ use rtrb::{Consumer, Producer};
 use punctual_device::PageLedger;
 use punctual_device::weights::Loaded;
 
-use super::loader::{Ended, Load};
-use super::{Order, Source, Weights};
+use super::claim::Weights;
+use super::loader::{Ended, Load, Order, Source};
 
 /// The end of the thread that submits: gives pages to models and takes them back. Pages with the
 /// same bytes are one, whichever models have them.

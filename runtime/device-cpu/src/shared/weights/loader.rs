@@ -10,7 +10,7 @@ use punctual_platform::{Doorbell, OsError, clock};
 use rtrb::{Consumer, Producer};
 use thiserror::Error;
 
-use super::{Order, Weights};
+use super::claim::Weights;
 
 /// Where a model's weights come from.
 pub(crate) struct Source {
@@ -24,6 +24,14 @@ pub(crate) struct Source {
 pub(super) struct Load {
     pub(super) action: ActionId,
     pub(super) model: ModelId,
+}
+
+/// What the ledger tells the loader.
+#[derive(Debug)]
+pub(super) enum Order {
+    Load(Load),
+    /// Show nothing in the model's addresses any more.
+    Hide(ModelId),
 }
 
 /// How a load ended.

@@ -1,5 +1,8 @@
 use punctual_core::ActionId;
 
+use punctual_core::ModelId;
+use punctual_model::WeightImage;
+
 use super::*;
 
 /// An image of `pages` pages, the last one a little shorter; page `p` is filled with `values[p]`.

@@ -5,9 +5,9 @@ use std::ops::Range;
 use punctual_cuda_kernels::{Arguments, padded, with_arguments};
 use punctual_model::{Operator, OperatorKind, TensorId, with_operator};
 
-use super::super::Lower as _;
 use super::super::place::Place;
 use super::super::program::Step;
+use super::super::stage::Lower as _;
 use super::super::traffic::{Launch, Part, Role, Span, Traffic};
 use super::{Fault, Run, Value};
 
