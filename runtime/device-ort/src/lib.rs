@@ -15,6 +15,7 @@
 
 mod device;
 mod engine;
+mod error;
 mod file;
 mod library;
 mod places;
@@ -22,7 +23,8 @@ mod provider;
 mod stage;
 mod threads;
 
-pub use device::{OrtDevice, StartError};
+pub use device::OrtDevice;
+pub use error::StartError;
 pub use file::{FileError, OnnxFile};
 pub use library::{Library, LibraryError, PATH_VARIABLE, named};
 use places::Places;

@@ -12,7 +12,7 @@ use punctual_core::Answer;
 use punctual_device::pool::answer_of;
 use punctual_model::{Exit, Network, OutputLayout, PlacedExit, TensorId};
 
-use crate::StartError;
+use crate::error::StartError;
 use crate::library::Library;
 use crate::places::Places;
 use crate::threads::PinnedThreads;

@@ -15,11 +15,6 @@ const PAGE: usize = 4096;
 #[cfg(loom)]
 const PAGE: usize = LINE;
 
-/// The most slots a client can have.
-pub(crate) const SLOTS_MAX: u16 = 256;
-/// The most results that can wait for a client.
-pub(crate) const RESULTS_MAX: u32 = 4096;
-
 /// The file that the client writes: ring positions, submissions, payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestLayout {
@@ -163,7 +158,7 @@ const _: () = assert!(CELL_BYTES == LINE, "a cell is a cache line");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handshake::terms;
+    use crate::handshake::{SLOTS_MAX, terms};
 
     #[test]
     fn nothing_overlaps() {

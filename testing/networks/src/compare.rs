@@ -8,7 +8,7 @@ use punctual_model::reference::agreement::{Compared, ExpectedExit, Precision, ex
 use punctual_model::{AnswerKind, Calibration};
 
 use crate::draw::Drawn;
-use crate::engines::{Answers, Engine, Run, Subject, exits, lacks_softmax, start};
+use crate::engines::{Answers, Engine, Run, RunError, Subject, comparable, start};
 use crate::panics;
 use crate::requests::{self, Request};
 use crate::second_look;
@@ -147,7 +147,7 @@ fn on_engine(
     requests: &[Request],
     expected: &[Vec<ExpectedExit>],
 ) -> Result<Compared, Failure> {
-    let refused = |error: crate::engines::RunError| Failure {
+    let refused = |error: RunError| Failure {
         kind: FailureKind::Refused,
         what: error.to_string(),
     };
@@ -181,9 +181,9 @@ fn on_engine(
 }
 
 fn answers(running: &mut dyn Run, batch: &[&Request]) -> Result<Answers, Failure> {
-    let refused = |error: crate::engines::RunError| Failure {
+    let refused = |error: RunError| Failure {
         kind: match error {
-            crate::engines::RunError::Class { .. } => FailureKind::Wrong,
+            RunError::Class { .. } => FailureKind::Wrong,
             _ => FailureKind::Refused,
         },
         what: error.to_string(),
@@ -207,27 +207,6 @@ fn agreed(
         all.add(compared.map_err(|mismatch| format!("{name}: {mismatch}"))?);
     }
     Ok(all)
-}
-
-/// The exits by name, without the outputs that mean something else: a file's softmax over class scores is not the network's.
-pub fn comparable<'a>(
-    engine: Engine,
-    subject: &'a Subject<'_>,
-    expected: &'a [ExpectedExit],
-    found: &'a [Exited],
-) -> impl Iterator<Item = (&'a str, ExpectedExit, Exited)> {
-    let all = exits(subject.compiled).zip(expected.iter().zip(found));
-    all.map(move |((name, exit), (expected, found))| {
-        let (mut expected, mut found) = (expected.clone(), found.clone());
-        for at in (0..exit.outputs.len()).rev() {
-            let has_softmax = engine == Engine::Onnxruntime;
-            if has_softmax && lacks_softmax(subject, name, exit, &exit.outputs[at]) {
-                expected.outputs.remove(at);
-                found.outputs.remove(at);
-            }
-        }
-        (name, expected, found)
-    })
 }
 
 /// Why the compiler refuses, without names.

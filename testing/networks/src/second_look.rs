@@ -5,8 +5,7 @@
 use punctual_model::reference::Exited;
 use punctual_model::reference::agreement::{ExpectedExit, ExpectedTensor, agrees_with_more_noise};
 
-use crate::compare::comparable;
-use crate::engines::{Engine, Subject};
+use crate::engines::{Engine, Subject, comparable};
 use crate::requests::Request;
 
 /// The difference that is allowed, in tolerances: onnxruntime's curves and sums are its own.

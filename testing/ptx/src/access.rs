@@ -1,7 +1,7 @@
 //! Instructions with an address: loads, stores, copies and what tensor cores read.
 
 use crate::arithmetic::extended;
-use crate::execute::{Environment, SHARED_WINDOW};
+use crate::environment::{Environment, SHARED_WINDOW};
 use crate::fault::Violation;
 use crate::instruction::{Access, Elements, Op, Order, Pointer, Reg, Space};
 use crate::warp::{Pending, Warp, Words};

@@ -1,6 +1,6 @@
 //! Instructions that compute: from registers to registers, each lane for itself.
 
-use crate::execute::{Environment, SHARED_WINDOW};
+use crate::environment::{Environment, SHARED_WINDOW};
 use crate::fault::Violation;
 use crate::float;
 use crate::instruction::{

@@ -2,7 +2,8 @@
 
 use punctual_types::Random;
 
-use crate::execute::{self, Counts, Environment, Pause};
+use crate::environment::{Counts, Environment};
+use crate::execute::{self, Pause};
 use crate::fault::{Fault, Stop, Violation};
 use crate::float::Arithmetic;
 use crate::global::Launched;

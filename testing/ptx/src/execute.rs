@@ -2,43 +2,11 @@
 
 use crate::access;
 use crate::arithmetic;
+use crate::environment::Environment;
 use crate::fault::Violation;
-use crate::float::Arithmetic;
-use crate::global::Launched;
 use crate::instruction::{Condition, Exchange, Op, Order, Reg, Vote};
-use crate::module::Kernel;
-use crate::shared::Shared;
 use crate::tensor;
 use crate::warp::{Warp, Words};
-
-/// Where generic addresses of shared memory begin: no address of a process is there.
-pub(crate) const SHARED_WINDOW: u64 = 1 << 56;
-
-/// All that a warp's instructions touch besides its registers.
-pub(crate) struct Environment<'a> {
-    pub(crate) kernel: &'a Kernel,
-    pub(crate) parameters: &'a [u8],
-    pub(crate) shared: &'a mut Shared,
-    pub(crate) memory: &'a mut Launched,
-    pub(crate) arithmetic: Arithmetic,
-    /// Called before each look at a word that the host writes, with what was done so far; false: the launch is to end.
-    pub(crate) look: &'a mut dyn FnMut(&Counts) -> bool,
-    pub(crate) clock: fn() -> u64,
-    pub(crate) counts: &'a mut Counts,
-}
-
-/// What a launch did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Instructions of warps.
-    pub instructions: u64,
-    /// Products of fragments.
-    pub matrix_products: u64,
-    /// Rows of `ldmatrix` that had to wait for another of the same banks.
-    pub bank_conflicts: u64,
-    /// Looks at words that the host writes.
-    pub looks: u64,
-}
 
 /// Why a warp stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,6 +24,7 @@ mod access;
 mod arithmetic;
 mod block;
 mod decode;
+mod environment;
 mod error;
 mod execute;
 mod fault;
@@ -38,8 +39,8 @@ mod text;
 mod warp;
 
 pub use block::{Launch, Machine};
+pub use environment::Counts;
 pub use error::ParseError;
-pub use execute::Counts;
 pub use fault::{Fault, Stop, Violation};
 pub use float::Arithmetic;
 pub use global::{Launched, Region, Space};

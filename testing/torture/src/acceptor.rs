@@ -12,8 +12,8 @@ use punctual_ipc::{
 use punctual_platform::poll::{Poller, Waker};
 use punctual_platform::thread::{ThreadError, spawn_ordinary};
 
+use crate::error::RigError;
 use crate::payload;
-use crate::rig::RigError;
 
 /// How long a connection may stay without an opening, in ns.
 const OPENING_NS: u64 = 500_000_000;

@@ -9,8 +9,8 @@ use nix::unistd::Pid;
 use punctual_ipc::ChannelFault;
 use punctual_platform::clock::now_ns;
 
-use crate::child::{Orders, Role};
 use crate::ledger::{Entry, Ledger, Phase};
+use crate::orders::{Orders, Role};
 use crate::report::Report;
 use crate::server::{ConnectionCounts, Ended};
 

@@ -3,15 +3,21 @@
 use std::io;
 
 use punctual_ipc::{
-    ClientChannel, Crop, Disconnected, Outputs, Rejection, ResultRecord, SubmitError, Verdict,
+    ClientChannel, ConnectError, Crop, Disconnected, Outputs, Refusal, Rejection, ResultRecord,
+    SubmitError, Verdict,
 };
-use punctual_platform::clock::now_ns;
+use punctual_platform::clock::{now_ns, sleep_until_ns};
+use punctual_platform::output;
 use punctual_types::Random;
 
-use crate::child::{self, Answers, Orders};
 use crate::ledger::{Entry, Ledger, Phase};
+use crate::orders::{Answers, Orders, hello};
 use crate::payload::{self, Name};
 
+/// How long a client tries to get a place that another has just died on, in ns.
+const ENTRY_NS: u64 = 5_000_000_000;
+/// How long it waits between attempts, in ns.
+const ATTEMPT_NS: u64 = 200_000;
 /// How long a verdict may take before the client counts itself as stuck, in ns. Clients are stopped
 /// for milliseconds only.
 const STUCK_NS: u64 = 5_000_000_000;
@@ -43,7 +49,7 @@ struct Healthy<'o> {
 /// Lives as a client, until it was told to leave or the daemon closes the connection.
 pub fn live(orders: &Orders, ledger: Ledger) -> io::Result<()> {
     let mut entry = Entry::default();
-    let Some(channel) = child::connect(orders, &ledger, &mut entry)? else {
+    let Some(channel) = connect(orders, &ledger, &mut entry)? else {
         entry.phase = Phase::Failed;
         return ledger.write(&entry);
     };
@@ -232,6 +238,38 @@ impl From<SubmitError> for Stop {
             SubmitError::Disconnected(gone) => Self::Disconnected(gone),
             // It asked for a place that is not there, or has not read: this program's mistake.
             other => Self::Io(io::Error::other(other)),
+        }
+    }
+}
+
+/// Connects, if need be after the daemon has noticed that the place's last holder is dead; none if it is not admitted.
+fn connect(
+    orders: &Orders,
+    ledger: &Ledger,
+    entry: &mut Entry,
+) -> io::Result<Option<ClientChannel>> {
+    let began_ns = now_ns();
+    let hello = hello(&orders.task);
+    loop {
+        match ClientChannel::connect(&orders.socket, &hello) {
+            Ok(channel) => {
+                entry.phase = Phase::Connected;
+                entry.entry_ns = now_ns() - began_ns;
+                ledger.write(entry)?;
+                return Ok(Some(channel));
+            }
+            // The killed and hostile clients that run at the same time are of the same user.
+            Err(ConnectError::Refused(Refusal::Full { .. } | Refusal::Unfinished { .. }))
+                if now_ns() - began_ns < ENTRY_NS =>
+            {
+                sleep_until_ns(now_ns() + ATTEMPT_NS);
+            }
+            Err(error) => {
+                output::note(format_args!(
+                    "channel-torture: the daemon did not admit a client: {error}"
+                ));
+                return Ok(None);
+            }
         }
     }
 }

@@ -17,8 +17,8 @@ use punctual_ipc::{ClientChannel, Crop};
 use punctual_platform::clock::now_ns;
 use punctual_types::Random;
 
-use crate::child::{Orders, hello};
 use crate::ledger::{Entry, Ledger, Phase};
+use crate::orders::{Orders, hello};
 
 /// How long one attack goes on, at most, in ns.
 const ATTACK_NS: u64 = 20_000_000;

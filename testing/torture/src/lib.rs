@@ -11,7 +11,7 @@
 //! |---|---|
 //! | [`rig`] | the run: keeps clients coming, kills, stops, compares counters |
 //! | [`crowd`] | a client process, and the audit of its counters |
-//! | [`child`], `healthy`, `hostile` | what the client processes do |
+//! | [`orders`], [`child`], `healthy`, `hostile` | what the client processes are told, and do |
 //! | [`acceptor`], [`server`] | the daemon's side |
 //! | [`ledger`], [`payload`], [`report`] | counters, frames, results |
 #![forbid(unsafe_code)]
@@ -19,9 +19,11 @@
 pub mod acceptor;
 pub mod child;
 pub mod crowd;
+pub mod error;
 mod healthy;
 mod hostile;
 pub mod ledger;
+pub mod orders;
 pub mod payload;
 pub mod report;
 pub mod rig;

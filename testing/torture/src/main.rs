@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use punctual_platform::clock::now_ns;
 use punctual_platform::output;
-use punctual_torture::child::{self, Orders};
+use punctual_torture::child;
+use punctual_torture::orders::Orders;
 use punctual_torture::rig::{self, Against, Options};
 
 /// How often progress is shown, in ns.

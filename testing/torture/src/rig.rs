@@ -2,21 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
 use std::path::PathBuf;
 
 use hdrhistogram::Histogram;
-use punctual_ipc::ListenError;
-use punctual_platform::OsError;
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::Poller;
-use punctual_platform::thread::ThreadError;
 use punctual_types::Random;
 
 use crate::acceptor::Acceptor;
-use crate::child::{Answers, Orders, Role};
 use crate::crowd::Client;
+use crate::error::RigError;
 use crate::ledger::Phase;
+use crate::orders::{Answers, Orders, Role};
 use crate::report::{Report, Times};
 use crate::server::Server;
 
@@ -72,20 +69,6 @@ pub struct Options {
     pub against: Against,
     /// The program that becomes a client, with its leading arguments.
     pub client: Vec<OsString>,
-}
-
-/// What keeps a run from running.
-#[derive(Debug, thiserror::Error)]
-pub enum RigError {
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error(transparent)]
-    Os(#[from] OsError),
-    #[error(transparent)]
-    Thread(#[from] ThreadError),
-    /// A client could not be started, signalled or asked.
-    #[error("client process: {0}")]
-    Client(#[from] io::Error),
 }
 
 /// Runs, telling `progress` now and then how many submissions and kills there have been.

@@ -6,7 +6,7 @@ use std::path::Path;
 use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
 use punctual_platform::{clock, poll};
 
-use super::{ClientChannel, ConnectError};
+use super::error::ConnectError;
 use crate::handshake::{
     Agreement, Hello, MessageError, Reply, StreamTerms, decode_answer, encode_opening,
 };
@@ -14,7 +14,7 @@ use crate::region::Region;
 use crate::socket::{self, MESSAGE_MAX, Received};
 
 /// How long the daemon may take to answer the handshake, in ns.
-const HANDSHAKE_NS: u64 = 5_000_000_000;
+pub(super) const HANDSHAKE_NS: u64 = 5_000_000_000;
 
 /// What an admitted client has.
 pub(crate) struct Welcome {
@@ -44,7 +44,7 @@ pub(crate) fn be_welcomed(
 }
 
 /// The opening of a client that brings these along.
-fn with_buffers(hello: &Hello, buffers: &[BorrowedFd<'_>]) -> Hello {
+pub(super) fn with_buffers(hello: &Hello, buffers: &[BorrowedFd<'_>]) -> Hello {
     Hello {
         // A message takes 253 at most: more fail to be sent.
         buffers: buffers.len().try_into().unwrap_or(u16::MAX),
@@ -52,12 +52,15 @@ fn with_buffers(hello: &Hello, buffers: &[BorrowedFd<'_>]) -> Hello {
     }
 }
 
-fn raw(buffers: &[BorrowedFd<'_>]) -> Vec<RawFd> {
+pub(super) fn raw(buffers: &[BorrowedFd<'_>]) -> Vec<RawFd> {
     buffers.iter().map(AsRawFd::as_raw_fd).collect()
 }
 
 /// What the daemon says to the opening; the socket again if it has not said anything yet.
-fn answer(socket: OwnedFd, hello: &Hello) -> Result<Result<Welcome, OwnedFd>, ConnectError> {
+pub(super) fn answer(
+    socket: OwnedFd,
+    hello: &Hello,
+) -> Result<Result<Welcome, OwnedFd>, ConnectError> {
     let mut buffer = [0; MESSAGE_MAX];
     let (received, files) = socket::receive_with_files(socket.as_fd(), &mut buffer)?;
     let (agreement, reply) = match received {
@@ -88,82 +91,6 @@ fn answer(socket: OwnedFd, hello: &Hello) -> Result<Result<Welcome, OwnedFd>, Co
         socket,
         files,
     }))
-}
-
-/// How far an [`Opening`] has come.
-#[derive(Debug)]
-pub enum Progress {
-    /// The daemon has not answered yet.
-    Waiting(Opening),
-    /// It has admitted the client.
-    Open(Box<ClientChannel>),
-}
-
-/// A connection whose handshake is under way, for a client that has other things to wait for. Nothing in here blocks.
-#[derive(Debug)]
-pub struct Opening {
-    socket: OwnedFd,
-    /// What was asked for.
-    hello: Hello,
-    /// When the daemon's answer is no longer waited for.
-    limit_ns: u64,
-}
-
-impl Opening {
-    /// Says to the daemon at `path` what the client wants.
-    ///
-    /// # Errors
-    /// If it accepts no connection at this moment.
-    pub fn begin(path: &Path, hello: &Hello) -> Result<Self, ConnectError> {
-        Self::begin_with_buffers(path, hello, &[])
-    }
-
-    /// As [`begin`](Self::begin), with buffers of the client's own, as in
-    /// [`ClientChannel::connect_with_buffers`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn begin_with_buffers(
-        path: &Path,
-        hello: &Hello,
-        buffers: &[BorrowedFd<'_>],
-    ) -> Result<Self, ConnectError> {
-        let hello = with_buffers(hello, buffers);
-        let socket = socket::connected_at_once(path).map_err(ConnectError::Connect)?;
-        socket::send_message(socket.as_fd(), &encode_opening(&hello), &raw(buffers))?;
-        Ok(Self {
-            socket,
-            hello,
-            limit_ns: clock::now_ns() + HANDSHAKE_NS,
-        })
-    }
-
-    /// Goes on if the daemon has answered; its descriptor becomes readable then.
-    ///
-    /// # Errors
-    /// If the daemon refuses, or no answer came within five seconds.
-    pub fn go_on(self) -> Result<Progress, ConnectError> {
-        match answer(self.socket, &self.hello)? {
-            Ok(welcome) => {
-                let channel = ClientChannel::over(welcome)?;
-                Ok(Progress::Open(Box::new(channel)))
-            }
-            Err(_) if clock::now_ns() >= self.limit_ns => Err(ConnectError::NoAnswer),
-            Err(socket) => Ok(Progress::Waiting(Self { socket, ..self })),
-        }
-    }
-
-    /// When the daemon's answer is no longer waited for, in monotonic ns.
-    #[must_use]
-    pub fn limit_ns(&self) -> u64 {
-        self.limit_ns
-    }
-}
-
-impl AsFd for Opening {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
 }
 
 /// Maps a file of the daemon's, if it is as large as it must be and stays so.

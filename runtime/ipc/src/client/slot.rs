@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use punctual_platform::atomics::Ordering;
 
-use super::{ClientChannel, SubmitError};
+use super::error::SubmitError;
 use crate::description::Description;
-use crate::descriptor::Crop;
 use crate::region::Region;
 
 /// A slot out of the channel's hands: its owner may write the frame while the channel is used for
@@ -167,61 +166,4 @@ impl Claim {
 #[derive(Clone, Debug)]
 pub struct SlotMemory {
     _memory: Region,
-}
-
-/// A slot to write a frame into, while the channel waits.
-#[derive(Debug)]
-pub struct Slot<'c> {
-    channel: &'c mut ClientChannel,
-    /// There until it is submitted.
-    claim: Option<Claim>,
-}
-
-impl<'c> Slot<'c> {
-    pub(super) fn new(channel: &'c mut ClientChannel, claim: Claim) -> Self {
-        Self {
-            channel,
-            claim: Some(claim),
-        }
-    }
-
-    /// As [`Claim::pixels`].
-    #[must_use]
-    pub fn pixels(&mut self) -> &mut [u8] {
-        self.claim.as_mut().map_or(&mut [], Claim::pixels)
-    }
-
-    /// As [`Claim::set_vector`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn set_vector(&mut self, name: &str, values: &[f32]) -> Result<(), VectorError> {
-        let claim = self.claim.as_mut().expect("there until it is submitted");
-        claim.set_vector(name, values)
-    }
-
-    /// As [`ClientChannel::submit`].
-    ///
-    /// # Errors
-    /// If it is not submitted; the slot stays free, unless the daemon is gone.
-    pub fn submit(
-        mut self,
-        captured_ns: u64,
-        deadline_ns: Option<u64>,
-        crop: Crop,
-    ) -> Result<u64, SubmitError> {
-        match self.claim.take() {
-            Some(claim) => self.channel.submit(claim, captured_ns, deadline_ns, crop),
-            None => Err(SubmitError::ForeignSlot),
-        }
-    }
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        if let Some(claim) = self.claim.take() {
-            // It is this channel's own, so it is taken back.
-            let _ = self.channel.give_back(claim);
-        }
-    }
 }

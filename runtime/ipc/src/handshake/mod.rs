@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use refusal::{BufferRefusal, Refusal};
 pub use terms::{OutputTerms, StreamTerms, TermsError};
 pub(crate) use version::Header;
-pub use version::{Agreement, Features, PROTOCOL_VERSIONS, VersionRange};
+pub use version::{Agreement, Features, MessageError, PROTOCOL_VERSIONS, VersionRange};
 
 use crate::frame::{Layout, PixelFormat};
 
@@ -75,27 +75,6 @@ pub enum Reply {
     Welcome(StreamTerms),
     /// The client is refused.
     Refused(Refusal),
-}
-
-/// A message that this side cannot read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MessageError {
-    /// Not of this protocol at all.
-    #[error("not a Punctual message")]
-    Foreign,
-    /// No version in common.
-    #[error(
-        "the other side has protocol version {theirs}, this side {ours}: install releases with the same version"
-    )]
-    Version {
-        /// What the other side speaks.
-        theirs: VersionRange,
-        /// What this side speaks.
-        ours: VersionRange,
-    },
-    /// Damaged.
-    #[error("a malformed message")]
-    Malformed,
 }
 
 /// The opening, as it goes over the socket.
@@ -167,7 +146,7 @@ fn decode_body<T: DeserializeOwned>(body: &[u8], goes_on: bool) -> Result<T, Mes
 }
 
 #[cfg(test)]
-pub(crate) use terms::tests::terms;
+pub(crate) use terms::{SLOTS_MAX, tests::terms};
 
 #[cfg(test)]
 mod tests {

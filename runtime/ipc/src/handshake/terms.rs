@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::descriptor::Crop;
 use crate::frame::{FrameError, FrameSpec};
-use crate::layout::{RESULTS_MAX, SLOTS_MAX};
 
+/// The most slots a client can have.
+pub(crate) const SLOTS_MAX: u16 = 256;
+/// The most results that can wait for a client.
+pub(crate) const RESULTS_MAX: u32 = 4096;
 /// Most bytes of a description.
 const DESCRIPTION_BYTES_MAX: u32 = 4 << 20;
 /// Most numbers that come with a frame.

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::MessageError;
-
 /// A range of protocol versions: of the opening, the descriptors and the layout of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionRange {
@@ -185,6 +183,27 @@ impl Header {
         };
         Ok((header, body))
     }
+}
+
+/// A message that this side cannot read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// Not of this protocol at all.
+    #[error("not a Punctual message")]
+    Foreign,
+    /// No version in common.
+    #[error(
+        "the other side has protocol version {theirs}, this side {ours}: install releases with the same version"
+    )]
+    Version {
+        /// What the other side speaks.
+        theirs: VersionRange,
+        /// What this side speaks.
+        ours: VersionRange,
+    },
+    /// Damaged.
+    #[error("a malformed message")]
+    Malformed,
 }
 
 #[cfg(test)]

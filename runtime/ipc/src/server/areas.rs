@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual_platform::areas::Area;
 use punctual_platform::atomics::Ordering;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::result::HandedOver;
 
 /// The areas of one client, for the thread that decides. Never blocks, never allocates. Dropping it unmaps memory, and is

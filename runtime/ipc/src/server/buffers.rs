@@ -11,13 +11,25 @@ use punctual_platform::clock;
 use punctual_platform::dma_buf::DmaBuffer;
 use punctual_platform::shared_memory::{MemoryFile, Seals};
 
-use super::payload::Rows;
 use crate::handshake::BufferRefusal;
 use crate::region::Region;
 
 /// How long a device may still write to a frame that its client has submitted, in ns. The client's own intake
 /// waits for it. The watchdog's bound, a second by default, is longer, so that the intake does not seem stuck.
 const DEVICE_NS: u64 = 100_000_000;
+
+/// Some rows of a frame, in bytes of its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// The first row's first byte.
+    pub offset: usize,
+    /// Bytes of each row.
+    pub bytes: usize,
+    /// From one row to the next.
+    pub stride: usize,
+    /// How many.
+    pub rows: usize,
+}
 
 /// One slot's frame.
 #[derive(Debug)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use punctual_platform::atomics::Ordering;
 
-use super::Shared;
+use super::buffers::Rows;
+use super::shared::Shared;
 use crate::frame::FrameSpec;
 
 /// Reads a client's payloads. The only thing in the daemon that touches them: what the client
@@ -13,19 +14,6 @@ use crate::frame::FrameSpec;
 #[derive(Debug)]
 pub struct PayloadReader {
     shared: Arc<Shared>,
-}
-
-/// Some rows of a frame, in bytes of its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rows {
-    /// The first row's first byte.
-    pub offset: usize,
-    /// Bytes of each row.
-    pub bytes: usize,
-    /// From one row to the next.
-    pub stride: usize,
-    /// How many.
-    pub rows: usize,
 }
 
 /// Why a payload was not copied.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use punctual_platform::atomics::{Ordering, fence};
 use punctual_platform::futex::{self, Scope};
 
-use super::{ChannelFault, Shared};
+use super::fault::ChannelFault;
+use super::shared::Shared;
 use crate::client::AWAKE;
 use crate::result::ResultRecord;
 use crate::ring::{PositionError, RingWriter};

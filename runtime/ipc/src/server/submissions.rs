@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use punctual_platform::atomics::{Ordering, fence};
 
-use super::{ChannelFault, Shared};
+use super::fault::ChannelFault;
+use super::shared::Shared;
 use crate::descriptor::{Descriptor, Expected, FIRST_SEQUENCE};
 use crate::ring::{Cell, RingReader};
 use crate::slots::Unavailable;

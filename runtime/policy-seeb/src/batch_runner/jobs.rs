@@ -2,12 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::{BatchRunner, State};
-use punctual_core::lost::lost_from;
-use punctual_core::{
-    Action, ActionId, Actions, BATCH_MAX, Criticality, Infer, Instant, ModelId, Nanos, PartitionId,
-    RequestId, StageId, Window,
-};
+use punctual_core::{ActionId, BATCH_MAX, Instant, ModelId, Nanos, PartitionId, StageId};
 
 /// Buffers of the requests in a batch.
 pub type Members = heapless::Vec<u16, BATCH_MAX>;
@@ -29,7 +24,7 @@ pub struct Job {
     pub started: Instant,
     /// Device time of its stages so far.
     pub measured: Nanos,
-    action: ActionId,
+    pub(super) action: ActionId,
     /// From when on its action is taken for lost.
     pub(super) lost_from: Instant,
     /// It was taken for lost: its members have their verdicts.
@@ -68,13 +63,13 @@ impl Jobs {
         self.running[partition.index()].as_ref()
     }
 
-    fn put(&mut self, index: usize, job: Job) {
+    pub(super) fn put(&mut self, index: usize, job: Job) {
         self.in_flight += 1;
         self.next_loss = self.next_loss.min(job.lost_from);
         self.running[index] = Some(job);
     }
 
-    fn take(&mut self, index: usize) -> Option<Job> {
+    pub(super) fn take(&mut self, index: usize) -> Option<Job> {
         let job = self.running[index].take()?;
         self.in_flight -= 1;
         self.lost -= usize::from(job.lost);
@@ -93,101 +88,5 @@ impl Jobs {
     pub(super) fn find(&self, action: ActionId) -> Option<usize> {
         let is = |job: &Option<Job>| job.as_ref().is_some_and(|job| job.action == action);
         self.running.iter().position(is)
-    }
-}
-
-impl BatchRunner {
-    /// Starts a batch of queued requests of one model; the policy has taken them off its queues.
-    ///
-    /// `latest`: the last moment at which it may begin ([`Instant::FAR_FUTURE`]: whenever the device gets to it).
-    pub fn start(
-        &mut self,
-        partition: PartitionId,
-        members: Members,
-        compacts: bool,
-        latest: Instant,
-        actions: &mut Actions,
-    ) {
-        let task = self.request(members[0]).task;
-        for &buffer in &members {
-            let request = self.requests.get_mut(buffer);
-            debug_assert_eq!(request.state, State::Queued);
-            request.state = State::Running;
-        }
-        let job = Job {
-            partition,
-            model: self.config.tasks[task.index()].model,
-            stage: StageId(0),
-            size: members.len(),
-            members,
-            compacts,
-            latest,
-            started: self.now,
-            measured: Nanos::ZERO,
-            action: ActionId(0),
-            lost_from: Instant::FAR_FUTURE,
-            lost: false,
-        };
-        self.order(job, actions);
-    }
-
-    /// Orders the next stage of a job.
-    pub(super) fn order(&mut self, mut job: Job, actions: &mut Actions) {
-        debug_assert!(self.is_free(job.partition), "one job a partition");
-        let id = self.name_action();
-        job.action = id;
-        let held = if job.compacts {
-            job.members.len()
-        } else {
-            job.size
-        };
-        let times = &self.config.models[job.model.index()].stages[job.stage.index()].times;
-        let holds = times.iter().find(|time| usize::from(time.batch) >= held);
-        let time = holds.expect("members fit the largest compiled batch");
-        let (batch, time) = (time.batch, time.on[job.partition.index()]);
-        let mut members = heapless::Vec::<RequestId, BATCH_MAX>::new();
-        for &buffer in &job.members {
-            let full = members.push(self.requests.id(buffer));
-            full.expect("a job has no more members than an action");
-        }
-        let latest = if job.stage == StageId(0) {
-            job.latest
-        } else {
-            Instant::FAR_FUTURE
-        };
-        job.lost_from = lost_from(self.now, latest, time);
-        actions.push(Action::Infer(Infer {
-            id,
-            partition: job.partition,
-            model: job.model,
-            stage: job.stage,
-            batch,
-            members,
-            window: Window {
-                earliest: self.now,
-                latest,
-            },
-            criticality: Criticality::RealTime,
-        }));
-        let index = job.partition.index();
-        self.jobs.put(index, job);
-    }
-
-    /// The job whose stage an event is about; it runs no longer.
-    pub(super) fn take_job(&mut self, action: ActionId) -> Option<Job> {
-        let Some(index) = self.jobs.find(action) else {
-            self.stale_events += 1;
-            return None;
-        };
-        let job = self.jobs.take(index)?;
-        for &buffer in job.members.iter().filter(|_| job.lost) {
-            self.requests.unlock(buffer);
-        }
-        Some(job)
-    }
-
-    /// How many stages a model has.
-    pub fn stages(&self, model: ModelId) -> usize {
-        self.config.models[model.index()].stages.len()
     }
 }

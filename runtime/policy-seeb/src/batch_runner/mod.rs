@@ -14,10 +14,11 @@ use core::fmt;
 
 use alloc::boxed::Box;
 
+use punctual_core::lost::lost_from;
 use punctual_core::{
-    Action, ActionId, Actions, Answer, Arrival, Config, Counters, Criticality, Failure, Instant,
-    ModelId, Nanos, PartitionId, Partitioning, Rejection, Reply, RequestId, StageId, TaskId,
-    Verdict,
+    Action, ActionId, Actions, Answer, Arrival, BATCH_MAX, Config, Counters, Criticality, Failure,
+    Infer, Instant, ModelId, Nanos, PartitionId, Partitioning, Rejection, Reply, RequestId,
+    StageId, TaskId, Verdict, Window,
 };
 
 pub use jobs::{Ended, Job, Members};
@@ -250,6 +251,100 @@ impl BatchRunner {
             captured,
             deadline,
         }));
+    }
+
+    /// Starts a batch of queued requests of one model; the policy has taken them off its queues.
+    ///
+    /// `latest`: the last moment at which it may begin ([`Instant::FAR_FUTURE`]: whenever the device gets to it).
+    pub fn start(
+        &mut self,
+        partition: PartitionId,
+        members: Members,
+        compacts: bool,
+        latest: Instant,
+        actions: &mut Actions,
+    ) {
+        let task = self.request(members[0]).task;
+        for &buffer in &members {
+            let request = self.requests.get_mut(buffer);
+            debug_assert_eq!(request.state, State::Queued);
+            request.state = State::Running;
+        }
+        let job = Job {
+            partition,
+            model: self.config.tasks[task.index()].model,
+            stage: StageId(0),
+            size: members.len(),
+            members,
+            compacts,
+            latest,
+            started: self.now,
+            measured: Nanos::ZERO,
+            action: ActionId(0),
+            lost_from: Instant::FAR_FUTURE,
+            lost: false,
+        };
+        self.order(job, actions);
+    }
+
+    /// Orders the next stage of a job.
+    fn order(&mut self, mut job: Job, actions: &mut Actions) {
+        debug_assert!(self.is_free(job.partition), "one job a partition");
+        let id = self.name_action();
+        job.action = id;
+        let held = if job.compacts {
+            job.members.len()
+        } else {
+            job.size
+        };
+        let times = &self.config.models[job.model.index()].stages[job.stage.index()].times;
+        let holds = times.iter().find(|time| usize::from(time.batch) >= held);
+        let time = holds.expect("members fit the largest compiled batch");
+        let (batch, time) = (time.batch, time.on[job.partition.index()]);
+        let mut members = heapless::Vec::<RequestId, BATCH_MAX>::new();
+        for &buffer in &job.members {
+            let full = members.push(self.requests.id(buffer));
+            full.expect("a job has no more members than an action");
+        }
+        let latest = if job.stage == StageId(0) {
+            job.latest
+        } else {
+            Instant::FAR_FUTURE
+        };
+        job.lost_from = lost_from(self.now, latest, time);
+        actions.push(Action::Infer(Infer {
+            id,
+            partition: job.partition,
+            model: job.model,
+            stage: job.stage,
+            batch,
+            members,
+            window: Window {
+                earliest: self.now,
+                latest,
+            },
+            criticality: Criticality::RealTime,
+        }));
+        let index = job.partition.index();
+        self.jobs.put(index, job);
+    }
+
+    /// The job whose stage an event is about; it runs no longer.
+    fn take_job(&mut self, action: ActionId) -> Option<Job> {
+        let Some(index) = self.jobs.find(action) else {
+            self.stale_events += 1;
+            return None;
+        };
+        let job = self.jobs.take(index)?;
+        for &buffer in job.members.iter().filter(|_| job.lost) {
+            self.requests.unlock(buffer);
+        }
+        Some(job)
+    }
+
+    /// How many stages a model has.
+    pub fn stages(&self, model: ModelId) -> usize {
+        self.config.models[model.index()].stages.len()
     }
 }
 

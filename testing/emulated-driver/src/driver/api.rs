@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::copy::{Copy, Way};
 use super::green::{Resource, Split};
 use super::{
-    context, copy, descriptor, device, event, fault, green, launch, memory, module, stream,
+    allocation, context, copy, descriptor, device, event, green, launch, module, state, stream,
 };
 use crate::code::{Code, Outcome};
 use crate::index::Index;
@@ -28,7 +28,7 @@ pub(crate) fn exports() -> &'static [Export] {
 
 /// What every call does around its own work.
 fn called(name: &'static str, body: impl FnOnce() -> Outcome) -> Code {
-    if let Some(code) = fault::count(name) {
+    if let Some(code) = state::count(name) {
         return code;
     }
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -115,28 +115,28 @@ calls! {
         Ok(())
     }
 
-    cuMemAlloc_v2(to: *mut u64, bytes: usize) { put(to, memory::allocate(bytes)?) }
-    cuMemFree_v2(address: u64) { memory::free(address) }
+    cuMemAlloc_v2(to: *mut u64, bytes: usize) { put(to, allocation::allocate(bytes)?) }
+    cuMemFree_v2(address: u64) { allocation::free(address) }
     cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
-        let info = memory::info()?;
+        let info = allocation::info()?;
         put(free, info.0)?;
         put(total, info.1)
     }
     cuMemHostAlloc(to: *mut usize, bytes: usize, flags: c_uint) {
         // Portable, mapped, write-combined: all memory is all of that here.
         if flags & !7 != 0 { return Err(Code::INVALID_VALUE); }
-        put(to, memory::host_allocate(bytes)?)
+        put(to, allocation::host_allocate(bytes)?)
     }
-    cuMemFreeHost(address: usize) { memory::free_host(address) }
+    cuMemFreeHost(address: usize) { allocation::free_host(address) }
     cuMemHostRegister_v2(address: usize, bytes: usize, flags: c_uint) {
         // Portable, mapped, of a device, read only.
         if flags & !15 != 0 { return Err(Code::INVALID_VALUE); }
-        memory::register(address, bytes)
+        allocation::register(address, bytes)
     }
-    cuMemHostUnregister(address: usize) { memory::unregister(address) }
+    cuMemHostUnregister(address: usize) { allocation::unregister(address) }
     cuMemHostGetDevicePointer_v2(to: *mut u64, address: usize, flags: c_uint) {
         if flags != 0 { return Err(Code::INVALID_VALUE); }
-        put(to, memory::device_pointer(address)?)
+        put(to, allocation::device_pointer(address)?)
     }
 
     cuMemcpyHtoD_v2(to: u64, from: u64, bytes: usize) { Copy { way: Way::ToDevice, to, from, bytes }.now() }

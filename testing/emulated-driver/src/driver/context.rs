@@ -1,7 +1,7 @@
 //! Contexts: the device's primary one, and those that stand for green contexts.
 use std::cell::RefCell;
 
-use super::state::{DRIVER, Device, State};
+use super::state::{DRIVER, Device, Driver, State};
 use crate::code::{Code, Outcome, Stays};
 use crate::config::HungReset;
 
@@ -11,16 +11,6 @@ const PRIMARY: usize = 0x1000;
 /// As an H200 had them, with and without a context.
 const CLOCK_BUSY_HZ: u32 = 1_980_000_000;
 const CLOCK_IDLE_HZ: u32 = 345_000_000;
-
-#[derive(Default)]
-pub(crate) struct Primary {
-    retained: u32,
-    /// What everything in it fails with until it is reset, or until the process ends.
-    pub(crate) error: Option<Code>,
-    pub(crate) resets: u64,
-    /// A reset or a release has met a kernel that hangs, and waits.
-    pub(crate) waits: bool,
-}
 
 thread_local! {
     /// The contexts of this thread; the last one is current. 0: none.
@@ -53,6 +43,27 @@ fn is_context(device: &Device, handle: usize) -> bool {
 /// With the current context's device, under the lock.
 pub(crate) fn with<T>(body: impl FnOnce(&mut Device) -> Outcome<T>) -> Outcome<T> {
     body(current(&mut DRIVER.lock())?)
+}
+
+impl Driver {
+    /// Waits until `done` says something, with the context that the calling thread has.
+    pub(crate) fn wait_in_context<T>(
+        &self,
+        mut done: impl FnMut(&mut Device) -> Option<Outcome<T>>,
+    ) -> Outcome<T> {
+        let mut state = self.lock();
+        let resets = current(&mut state)?.primary.resets;
+        loop {
+            let device = current(&mut state)?;
+            if device.primary.resets != resets {
+                return Err(Code::CONTEXT_IS_DESTROYED);
+            }
+            if let Some(outcome) = done(device) {
+                return outcome;
+            }
+            state = self.wait(state);
+        }
+    }
 }
 
 impl Device {

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use super::gate::{Hold, Step};
-use super::launch::{Progress, Record};
 use super::memory::Kind;
+use super::objects::{Progress, Record};
 use super::state::{DRIVER, Device, State};
 use super::{context, timed, worker};
 use crate::config::{CallFault, LaunchFault};

@@ -1,7 +1,8 @@
 //! Copies and fills.
 use super::context;
+use super::objects::{Command, Source};
 use super::state::DRIVER;
-use super::stream::{Command, DEFAULT, Source};
+use super::stream::DEFAULT;
 use crate::code::{Code, Outcome};
 
 /// Which side of a copy is the host's.

@@ -1,37 +1,10 @@
 //! Events.
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::context;
+use super::objects::{Command, Event, Mark};
 use super::state::DRIVER;
-use super::stream::Command;
-use crate::clock;
 use crate::code::{Code, Outcome};
-
-#[derive(Default)]
-pub(crate) struct Mark {
-    /// When the stream came to it; 0: not yet. Relaxed: written and read under the driver's lock.
-    at_ns: AtomicU64,
-}
-
-impl Mark {
-    pub(super) fn reach(&self) {
-        self.at_ns
-            .store(clock::nanoseconds().max(1), Ordering::Relaxed);
-    }
-
-    pub(super) fn reached(&self) -> Option<u64> {
-        match self.at_ns.load(Ordering::Relaxed) {
-            0 => None,
-            at => Some(at),
-        }
-    }
-}
-
-pub(crate) struct Event {
-    latest: Option<Arc<Mark>>,
-    timing: bool,
-}
 
 /// `CU_EVENT_BLOCKING_SYNC`, `CU_EVENT_DISABLE_TIMING`, `CU_EVENT_INTERPROCESS`.
 const FLAGS: u32 = 7;

@@ -1,9 +1,8 @@
 //! Things that go wrong because a test said so.
 use std::collections::BTreeMap;
 
-use super::state::{DRIVER, State};
 use crate::code::Code;
-use crate::config::{CallFault, Config, LaunchFault};
+use crate::config::LaunchFault;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -16,7 +15,7 @@ pub(crate) enum Fate {
 
 pub(crate) struct Faults {
     /// With the count of calls of that name at which it does.
-    calls: Vec<(String, u64, Code)>,
+    pub(super) calls: Vec<(String, u64, Code)>,
 }
 
 impl Faults {
@@ -45,55 +44,4 @@ impl Fates {
     pub(super) fn of(&mut self, launch: u64) -> Fate {
         self.planned.remove(&launch).unwrap_or(Fate::Runs)
     }
-}
-
-impl State {
-    pub(crate) fn plan_call_fault(&mut self, fault: &CallFault) {
-        let so_far = self.calls.get(fault.name.as_str()).copied().unwrap_or(0);
-        self.faults
-            .calls
-            .push((fault.name.clone(), so_far + fault.nth, Code(fault.code)));
-    }
-
-    pub(super) fn plan_faults(&mut self, config: &Config) {
-        for fault in &config.call_faults {
-            self.plan_call_fault(fault);
-        }
-    }
-
-    /// Counts a call, and says with what a test wants it to fail.
-    fn count_call(&mut self, name: &'static str) -> Option<Code> {
-        self.ensure_configured();
-        let calls = self.calls.entry(name).or_default();
-        let this = *calls;
-        *calls += 1;
-        let planned = &mut self.faults.calls;
-        let at = planned
-            .iter()
-            .position(|(of, nth, _)| of == name && *nth == this)?;
-        let (_, _, code) = planned.swap_remove(at);
-        if code.stays().is_some()
-            && let Some(device) = &mut self.device
-        {
-            device.break_context(code);
-        }
-        Some(code)
-    }
-}
-
-/// Calls that say nothing about the device: they work after any error.
-const ABOUT_NOTHING: [&str; 5] = [
-    "cuDriverGetVersion",
-    "cuGetErrorName",
-    "cuGetErrorString",
-    "cuGetProcAddress",
-    "cuGetProcAddress_v2",
-];
-
-/// Counts a call, and says with what it is to fail.
-pub(super) fn count(name: &'static str) -> Option<Code> {
-    let mut state = DRIVER.lock();
-    let planned = state.count_call(name);
-    let lost = || state.device.as_ref()?.lost();
-    planned.or_else(|| lost().filter(|_| !ABOUT_NOTHING.contains(&name)))
 }

@@ -2,7 +2,7 @@
 //! harm, as it does to a real driver.
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::stream::OBJECT_WORDS;
+use super::objects::OBJECT_WORDS;
 
 /// What a launch meets in an object with a damaged word, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,15 +1,9 @@
 //! Green contexts: streams on a part of the multiprocessors.
 use super::context;
+use super::objects::Green;
 use super::state::{DRIVER, Device};
 use crate::code::{Code, Outcome};
 use crate::config::Config;
-
-/// A green context. The primary context stays as long as there is one.
-pub(crate) struct Green {
-    sms: Vec<u32>,
-    /// The handle of the context that stands for it.
-    pub(crate) context: usize,
-}
 
 /// `CU_DEV_RESOURCE_TYPE_SM`
 pub(crate) const SM: u32 = 1;

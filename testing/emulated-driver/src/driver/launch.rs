@@ -1,16 +1,14 @@
 //! Launches.
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::context;
 use super::descriptor;
 use super::fault::Fate;
 use super::fragile::{self, Harm};
 use super::mask;
-use super::module::Function;
+use super::objects::{Command, Function, Parameters, Progress, QueuedLaunch, Record};
 use super::state::{DRIVER, Device};
-use super::stream::Command;
 use crate::code::{Code, Outcome};
 use crate::index::Index;
 use punctual_ptx::Kernel;
@@ -21,37 +19,6 @@ const RECORDS_MAX: usize = 1 << 16;
 const GRID_MAX: [u32; 3] = [0x7fff_ffff, 0xffff, 0xffff];
 /// Threads of a block in x, y and z.
 const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
-
-/// A launch that waits in a stream.
-pub(crate) struct QueuedLaunch {
-    /// Counted from 0 over all streams.
-    pub(super) number: u64,
-    pub(super) kernel: Arc<Kernel>,
-    pub(super) parameters: Parameters,
-    pub(super) grid: Index,
-    pub(super) block: Index,
-    pub(super) shared_bytes: usize,
-    /// The multiprocessors that it may use; none: it can never run.
-    pub(super) sms: Vec<u32>,
-    pub(super) fate: Fate,
-    /// Where it is logged.
-    pub(super) log: Option<String>,
-    /// In virtual time: when it reaches the device, and how many of its blocks a multiprocessor has room for.
-    pub(super) arrives_ns: u64,
-    pub(super) blocks_per_sm: u32,
-    /// Blocks that have run, as the record sees it.
-    pub(super) blocks: Arc<AtomicU64>,
-}
-
-impl QueuedLaunch {
-    /// Whether it will not end by itself.
-    pub(super) fn hangs(&self) -> bool {
-        self.fate == Fate::Hangs || self.sms.is_empty()
-    }
-}
-
-/// The bytes of all parameters, as they were when the kernel was launched.
-pub(crate) struct Parameters(pub(super) Box<[u8]>);
 
 impl Parameters {
     /// # Safety
@@ -72,51 +39,6 @@ impl Parameters {
             bytes[place.offset..place.offset + place.bytes].copy_from_slice(parameter);
         }
         Ok(Self(bytes.into()))
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    Waiting,
-    Running,
-    Done,
-    Failed,
-    /// Its context was broken or reset first.
-    Dropped,
-}
-
-impl Progress {
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Progress::Waiting => "waiting",
-            Progress::Running => "running",
-            Progress::Done => "done",
-            Progress::Failed => "failed",
-            Progress::Dropped => "dropped",
-        }
-    }
-}
-
-/// What is remembered of a launch.
-pub(crate) struct Record {
-    pub(crate) number: u64,
-    pub(crate) kernel: String,
-    pub(crate) grid: Index,
-    pub(crate) block: Index,
-    pub(crate) shared_bytes: usize,
-    pub(crate) stream: usize,
-    pub(crate) priority: i32,
-    pub(crate) sms: Vec<u32>,
-    pub(crate) blocks: Arc<AtomicU64>,
-    /// How many launches of all streams began before it, once it began.
-    pub(crate) began: Option<u64>,
-    pub(crate) progress: Progress,
-}
-
-impl Record {
-    pub(crate) fn blocks_run(&self) -> u64 {
-        // Relaxed: a count; what the blocks did is seen through the stream's completion.
-        self.blocks.load(Ordering::Relaxed)
     }
 }
 

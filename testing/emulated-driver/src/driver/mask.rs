@@ -4,7 +4,7 @@
 //! the masks: what is tested here must not come from what it tests.
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::stream::{OBJECT_WORDS, Stream};
+use super::objects::{OBJECT_WORDS, Stream};
 use crate::config::Config;
 
 /// Bytes from the start of a stream's object to its mask, by the driver's version.

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use punctual_ptx::{Region, Space};
 
-use super::context;
-use super::state::{DRIVER, Device};
 use crate::code::{Code, Outcome};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,19 +16,19 @@ pub(crate) enum Kind {
     Registered,
 }
 
-struct Range {
-    bytes: usize,
-    kind: Kind,
+pub(super) struct Range {
+    pub(super) bytes: usize,
+    pub(super) kind: Kind,
     /// Given back with the range; none: not ours.
-    _mapping: Option<Mapping>,
+    pub(super) _mapping: Option<Mapping>,
 }
 
 /// The ranges, by address.
 pub(crate) struct Memory {
-    total: u64,
-    ranges: BTreeMap<usize, Range>,
+    pub(super) total: u64,
+    pub(super) ranges: BTreeMap<usize, Range>,
     /// The same ranges, as kernels see them.
-    space: Arc<Space>,
+    pub(super) space: Arc<Space>,
 }
 
 /// What is allocated at the moment.
@@ -49,7 +47,7 @@ const GUARD_BYTES: usize = 64 << 10;
 const SOILED_BYTES_MAX: usize = 64 << 20;
 
 /// Pages of our own with nothing around them, so that a kernel that leaves them is noticed.
-struct Mapping {
+pub(super) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
     /// Of the allocation within: its end is the end of the pages.
@@ -141,7 +139,7 @@ impl Memory {
         sum
     }
 
-    fn allocate(&mut self, bytes: usize, kind: Kind) -> Outcome<usize> {
+    pub(super) fn allocate(&mut self, bytes: usize, kind: Kind) -> Outcome<usize> {
         if bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -186,111 +184,19 @@ impl Memory {
             .is_some_and(|(_, range)| range.kind != Kind::Device)
     }
 
-    fn overlaps(&self, address: usize, bytes: usize) -> bool {
+    pub(super) fn overlaps(&self, address: usize, bytes: usize) -> bool {
         self.ranges
             .range(..address.saturating_add(bytes))
             .next_back()
             .is_some_and(|(&start, range)| start + range.bytes > address)
     }
 
-    fn remove(&mut self, address: usize, kind: Kind) -> Option<Range> {
+    pub(super) fn remove(&mut self, address: usize, kind: Kind) -> Option<Range> {
         if self.ranges.get(&address)?.kind != kind {
             return None;
         }
         self.space.remove(address as u64);
         self.ranges.remove(&address)
-    }
-}
-
-pub(crate) fn allocate(bytes: usize) -> Outcome<u64> {
-    context::with(|device| Ok(device.memory.allocate(bytes, Kind::Device)? as u64))
-}
-
-pub(crate) fn host_allocate(bytes: usize) -> Outcome<usize> {
-    context::with(|device| device.memory.allocate(bytes, Kind::Host))
-}
-
-/// Gives a range back when everything that was submitted before has ended.
-fn free_when_idle(address: usize, kind: Kind, unknown: Code) -> Outcome {
-    if !context::with(|device| {
-        Ok(device
-            .memory
-            .ranges
-            .get(&address)
-            .is_some_and(|r| r.kind == kind))
-    })? {
-        return Err(unknown);
-    }
-    context::synchronize()?;
-    context::with(|device| device.memory.remove(address, kind).map(drop).ok_or(unknown))
-}
-
-pub(crate) fn free(address: u64) -> Outcome {
-    if address == 0 {
-        return Ok(());
-    }
-    free_when_idle(address as usize, Kind::Device, Code::INVALID_VALUE)
-}
-
-pub(crate) fn free_host(address: usize) -> Outcome {
-    free_when_idle(address, Kind::Host, Code::INVALID_VALUE)
-}
-
-pub(crate) fn info() -> Outcome<(usize, usize)> {
-    context::with(|device| {
-        let total = device.memory.total;
-        let free = total - device.memory.in_use(Kind::Device).bytes;
-        Ok((free as usize, total as usize))
-    })
-}
-
-pub(crate) fn register(address: usize, bytes: usize) -> Outcome {
-    context::with(|device| {
-        if !device.config.host_register {
-            return Err(Code::NOT_SUPPORTED);
-        }
-        if address == 0 || bytes == 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        if device.memory.overlaps(address, bytes) {
-            return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
-        }
-        let range = Range {
-            bytes,
-            kind: Kind::Registered,
-            _mapping: None,
-        };
-        let region = Region::written(address as u64, bytes as u64);
-        device.memory.space.add(region);
-        device.memory.ranges.insert(address, range);
-        Ok(())
-    })
-}
-
-pub(crate) fn unregister(address: usize) -> Outcome {
-    free_when_idle(address, Kind::Registered, Code::HOST_MEMORY_NOT_REGISTERED)
-}
-
-/// The address by which the device knows a byte of page-locked memory: the same.
-pub(crate) fn device_pointer(address: usize) -> Outcome<u64> {
-    context::with(|device| {
-        if device.memory.is_locked(address, 1) {
-            Ok(address as u64)
-        } else {
-            Err(Code::INVALID_VALUE)
-        }
-    })
-}
-
-impl Device {
-    /// Refuses an access to memory that is not there, which breaks the context.
-    pub(crate) fn check_access(&mut self, address: u64, bytes: usize) -> Outcome {
-        if self.memory.is_there(address as usize, bytes) {
-            return Ok(());
-        }
-        self.break_context(Code::ILLEGAL_ADDRESS);
-        DRIVER.notify();
-        Err(Code::ILLEGAL_ADDRESS)
     }
 }
 

@@ -3,6 +3,7 @@
 //! All of it is one state behind one lock, and one condition that is notified whenever anything changes;
 //! blocks of kernels and copies run outside the lock, on a thread for each stream. A driver for tests needs
 //! no better, and a reader can say what happens.
+mod allocation;
 mod api;
 mod attributes;
 mod connections;
@@ -21,6 +22,7 @@ mod launch;
 mod mask;
 mod memory;
 mod module;
+mod objects;
 mod state;
 mod stream;
 mod timed;

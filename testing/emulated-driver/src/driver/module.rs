@@ -2,28 +2,13 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use punctual_ptx::Kernel;
-
 use super::attributes::Limits;
 use super::context;
-use super::image::{self, Image, Resources};
+use super::image::{self, Resources};
+use super::objects::{Function, Module};
 use super::state::Device;
 use crate::code::{Code, Outcome};
 use crate::config::Config;
-
-pub(crate) struct Module {
-    image: Image,
-}
-
-pub(crate) struct Function {
-    module: usize,
-    name: String,
-    pub(super) kernel: Arc<Kernel>,
-    resources: Resources,
-    /// Dynamic shared memory that a launch may ask for.
-    pub(super) dynamic_shared_max: usize,
-    carveout: i32,
-}
 
 /// # Safety
 /// As of `image::read`.

@@ -3,18 +3,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, LockResult, Mutex, MutexGuard};
 
 use super::connections::Connections;
-use super::context::{self, Primary};
-use super::event::Event;
 use super::fault::{Fates, Faults};
 use super::gate::Hold;
-use super::green::Green;
-use super::launch::{Progress, Record};
 use super::memory::Memory;
-use super::module::{Function, Module};
-use super::stream::Stream;
+use super::objects::{Event, Function, Green, Module, Primary, Progress, Record, Stream};
 use super::timed::Timed;
 use crate::code::{Code, Outcome};
-use crate::config::{Config, ENVIRONMENT};
+use crate::config::{CallFault, Config, ENVIRONMENT};
 use crate::versions;
 
 pub(crate) struct State {
@@ -99,25 +94,6 @@ impl Driver {
     pub(crate) fn wait(&self, state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
         even_if_poisoned(self.changed.wait(state))
     }
-
-    /// Waits until `done` says something, with the context that the calling thread has.
-    pub(crate) fn wait_in_context<T>(
-        &self,
-        mut done: impl FnMut(&mut Device) -> Option<Outcome<T>>,
-    ) -> Outcome<T> {
-        let mut state = self.lock();
-        let resets = context::current(&mut state)?.primary.resets;
-        loop {
-            let device = context::current(&mut state)?;
-            if device.primary.resets != resets {
-                return Err(Code::CONTEXT_IS_DESTROYED);
-            }
-            if let Some(outcome) = done(device) {
-                return outcome;
-            }
-            state = self.wait(state);
-        }
-    }
 }
 
 impl State {
@@ -158,10 +134,59 @@ impl State {
         self.config = Some(config);
     }
 
+    pub(crate) fn plan_call_fault(&mut self, fault: &CallFault) {
+        let so_far = self.calls.get(fault.name.as_str()).copied().unwrap_or(0);
+        self.faults
+            .calls
+            .push((fault.name.clone(), so_far + fault.nth, Code(fault.code)));
+    }
+
+    pub(super) fn plan_faults(&mut self, config: &Config) {
+        for fault in &config.call_faults {
+            self.plan_call_fault(fault);
+        }
+    }
+
+    /// Counts a call, and says with what a test wants it to fail.
+    fn count_call(&mut self, name: &'static str) -> Option<Code> {
+        self.ensure_configured();
+        let calls = self.calls.entry(name).or_default();
+        let this = *calls;
+        *calls += 1;
+        let planned = &mut self.faults.calls;
+        let at = planned
+            .iter()
+            .position(|(of, nth, _)| of == name && *nth == this)?;
+        let (_, _, code) = planned.swap_remove(at);
+        if code.stays().is_some()
+            && let Some(device) = &mut self.device
+        {
+            device.break_context(code);
+        }
+        Some(code)
+    }
+
     /// The GPU, if `cuInit` was called.
     pub(crate) fn device(&mut self) -> Outcome<&mut Device> {
         self.device.as_mut().ok_or(Code::NOT_INITIALIZED)
     }
+}
+
+/// Calls that say nothing about the device: they work after any error.
+const ABOUT_NOTHING: [&str; 5] = [
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGetProcAddress",
+    "cuGetProcAddress_v2",
+];
+
+/// Counts a call, and says with what it is to fail.
+pub(super) fn count(name: &'static str) -> Option<Code> {
+    let mut state = DRIVER.lock();
+    let planned = state.count_call(name);
+    let lost = || state.device.as_ref()?.lost();
+    planned.or_else(|| lost().filter(|_| !ABOUT_NOTHING.contains(&name)))
 }
 
 fn from_environment() -> Outcome<Config> {

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_cuda_kernels::params::{Answer, Answers, Guard, ReportEvicted};
 
-use super::launch::QueuedLaunch;
+use super::objects::{Command, QueuedLaunch};
 use super::state::{DRIVER, Device};
-use super::stream::Command;
 use super::worker::{Front, front, transfer_bytes};
 use crate::virtual_time::{BegunLaunch, Cost, LaunchCost, Pace};
 

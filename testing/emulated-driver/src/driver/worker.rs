@@ -8,9 +8,8 @@ use punctual_types::Random;
 
 use super::fault::Fate;
 use super::gate::{Hold, Step};
-use super::launch::{Progress, QueuedLaunch};
+use super::objects::{Command, Progress, QueuedLaunch, Signals, Source, Stream};
 use super::state::{DRIVER, Device};
-use super::stream::{Command, Signals, Source, Stream};
 use crate::clock;
 use crate::code::{Code, Outcome};
 use crate::launch_log::LoggedLaunch;

@@ -5,7 +5,7 @@ use punctual_kernels::Isa;
 use punctual_model::reference::{Exited, classify};
 use punctual_model::{Exit, ScoreForm};
 
-use super::{Answers, Run, RunError, Subject, exits};
+use super::run::{Answers, Run, RunError, Subject, exits};
 use crate::requests::Request;
 
 pub(super) struct Cpu<'a> {

@@ -5,7 +5,7 @@ use punctual_model::OutputLayout;
 use punctual_model::reference::Exited;
 
 use super::emulation::Memory;
-use super::{Answers, Run, RunError, Subject};
+use super::run::{Answers, Run, RunError, Subject};
 use crate::requests::Request;
 
 const TARGET: Target = Target {

@@ -6,20 +6,20 @@ mod cuda;
 #[path = "../../../../runtime/device-cuda/tests/emulation/mod.rs"]
 mod emulation;
 mod onnxruntime;
+mod run;
 
 use std::fmt;
 use std::str::FromStr;
 
-use punctual_compile::Compiled;
 use punctual_kernels::Isa;
-use punctual_model::reference::{Exited, agreement::Precision};
-use punctual_model::{Exit, Network};
+use punctual_model::reference::Exited;
+use punctual_model::reference::agreement::{ExpectedExit, Precision};
 use thiserror::Error;
 
-use crate::draw::Drawn;
-use crate::requests::Request;
-pub(crate) use onnxruntime::lacks_softmax;
-pub use onnxruntime::{Onnxruntime, OnnxruntimeError};
+pub use onnxruntime::Onnxruntime;
+use onnxruntime::lacks_softmax;
+pub(crate) use run::exits;
+pub use run::{Answers, Run, RunError, Subject};
 
 /// One of the engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,50 +123,6 @@ impl FromStr for Engine {
     }
 }
 
-/// A compiled network and what it was drawn as.
-pub struct Subject<'a> {
-    pub drawn: &'a Drawn,
-    pub compiled: &'a Compiled,
-}
-
-impl Subject<'_> {
-    fn network(&self) -> &Network {
-        self.compiled.package.network()
-    }
-}
-
-/// The exits of a network, each with its name.
-pub(crate) fn exits(compiled: &Compiled) -> impl Iterator<Item = (&str, &Exit)> {
-    let stages = compiled.package.network().stages.iter();
-    let exits = stages.filter_map(|stage| stage.exit.as_ref());
-    compiled.exits.iter().map(String::as_str).zip(exits)
-}
-
-/// What an engine answered, `[request][exit]`.
-pub type Answers = Vec<Vec<Exited>>;
-
-/// An engine with a network, ready to run.
-pub trait Run {
-    /// Runs these requests as one batch.
-    ///
-    /// # Errors
-    /// Why it does not answer.
-    fn run(&mut self, requests: &[&Request]) -> Result<Answers, RunError>;
-}
-
-/// Why an engine gives no answer.
-#[derive(Debug, Error)]
-pub enum RunError {
-    #[error("the CPU device does not start: {0}")]
-    Cpu(#[from] punctual_device_cpu::StartError),
-    #[error("it is not lowered for CUDA: {0}")]
-    Cuda(#[from] punctual_device_cuda::lower::LowerError),
-    #[error(transparent)]
-    Onnxruntime(#[from] OnnxruntimeError),
-    #[error("the answer's class is {found}, and its scores are highest for {expected}")]
-    Class { found: u16, expected: usize },
-}
-
 /// Starts an engine for batches of up to `batch_max` requests.
 ///
 /// # Errors
@@ -181,4 +137,25 @@ pub fn start<'a>(
         (Engine::Cuda, _) => Ok(Box::new(cuda::Cuda::start(subject, batch_max)?)),
         _ => Ok(Box::new(Onnxruntime::start(subject)?)),
     }
+}
+
+/// The exits by name, without the outputs that mean something else: a file's softmax over class scores is not the network's.
+pub(crate) fn comparable<'a>(
+    engine: Engine,
+    subject: &'a Subject<'_>,
+    expected: &'a [ExpectedExit],
+    found: &'a [Exited],
+) -> impl Iterator<Item = (&'a str, ExpectedExit, Exited)> {
+    let all = exits(subject.compiled).zip(expected.iter().zip(found));
+    all.map(move |((name, exit), (expected, found))| {
+        let (mut expected, mut found) = (expected.clone(), found.clone());
+        for at in (0..exit.outputs.len()).rev() {
+            let has_softmax = engine == Engine::Onnxruntime;
+            if has_softmax && lacks_softmax(subject, name, exit, &exit.outputs[at]) {
+                expected.outputs.remove(at);
+                found.outputs.remove(at);
+            }
+        }
+        (name, expected, found)
+    })
 }

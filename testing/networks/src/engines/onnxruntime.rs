@@ -9,24 +9,10 @@ use punctual_compile::Note;
 use punctual_device_ort::{Library, LibraryError};
 use punctual_model::reference::Exited;
 use punctual_model::{Exit, ONLY_OUTPUT, Output};
-use thiserror::Error;
 
-use super::{Answers, Run, RunError, Subject, exits};
+use super::run::{Answers, OnnxruntimeError, Run, RunError, Subject, exits};
 use crate::draw::{Drawn, Numbers};
 use crate::requests::Request;
-
-/// Why onnxruntime does not answer.
-#[derive(Debug, Error)]
-pub enum OnnxruntimeError {
-    #[error(transparent)]
-    Library(#[from] LibraryError),
-    #[error("onnxruntime: {0}")]
-    Failed(#[from] ort::Error),
-    #[error("onnxruntime has no output {name}")]
-    NoOutput { name: String },
-    #[error("onnxruntime's output {name} is {found}, which is not compared")]
-    Type { name: String, found: String },
-}
 
 pub struct Onnxruntime<'a> {
     session: Session,

@@ -1,0 +1,30 @@
+//! Why the device cannot start.
+
+use punctual_compile::WriteError;
+use punctual_device::SpecError;
+use punctual_platform::thread::ThreadError;
+use thiserror::Error;
+
+/// Why the device cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The specification that it should start with is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A model's weights were to come and go.
+    #[error(
+        "the weights of `{0}` are paged, which ONNX Runtime does not support: make them resident"
+    )]
+    Paged(String),
+    /// An operator has no form in ONNX yet.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("ONNX Runtime cannot prepare a stage: {0}")]
+    Session(#[from] ort::Error),
+    /// A thread could not be started.
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
+    /// A partition to be measured, of no cores, or of more than there are.
+    #[error("a partition of {units} core(s) cannot be measured: this process may use 1 to {cores}")]
+    Units { units: u8, cores: usize },
+}
