@@ -249,6 +249,19 @@ impl Calibration {
             leaving,
         })
     }
+
+    /// The reliability of an exit's confidence.
+    ///
+    /// # Panics
+    /// If a sample has no such exit.
+    #[must_use]
+    pub fn reliability(&self, exit: usize) -> Reliability {
+        Reliability::of(self.samples.iter().map(|sample| {
+            let answer = sample.exits[exit];
+            let share = |of: u16| f64::from(of) / f64::from(u16::MAX);
+            (share(answer.confidence), share(answer.quality))
+        }))
+    }
 }
 
 /// The bin, of [`ACCURACY_BINS`] equal ones, that a confidence falls into.

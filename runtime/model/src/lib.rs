@@ -22,6 +22,7 @@ mod footprint;
 #[doc(hidden)]
 pub mod internals;
 mod layout;
+mod limits;
 mod liveness;
 pub mod memory;
 mod network;
@@ -35,6 +36,7 @@ pub mod reference;
 mod shape;
 mod share;
 mod solution;
+mod tensor;
 mod validate;
 
 pub use border::Border;
@@ -50,11 +52,13 @@ pub use footprint::{Footprint, Promises};
 pub use layout::{
     IMAGE_FLOATS_MAX, ImageLayout, LANES, PACKED_ALIGNMENT, PLANNED_FLOATS_MAX, StageLayout,
 };
-pub use liveness::TensorLifetime;
-pub use network::{
-    IMAGE_CHANNELS_MAX, InputForm, InputSpec, Network, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX,
-    VECTORS_MAX, VectorSpec, WeightRange,
+pub use limits::{
+    CLASSES_MAX, DIMENSION_MAX, GATHER_SOURCES_MAX, IMAGE_CHANNELS_MAX, KERNEL_MAX, NAME_BYTES_MAX,
+    OPERATORS_MAX, OUTPUT_RANK_MAX, OUTPUTS_MAX, QUANTISED_PRODUCTS_MAX, TENSOR_ELEMENTS_MAX,
+    VECTOR_LENGTH_MAX, VECTORS_MAX, WEIGHTS_MAX,
 };
+pub use liveness::TensorLifetime;
+pub use network::{InputForm, InputSpec, Network, Stage, VectorSpec};
 pub use operators::*;
 pub use outputs::{OutputLayout, PlacedExit, PlacedOutput};
 pub use package::{
@@ -68,10 +72,8 @@ pub use profile::{
 };
 pub use punctual_types::AnswerKind;
 pub use quantised::Quantised;
-pub use shape::{KERNEL_MAX, ShapeError, window_output};
+pub use shape::{ShapeError, window_output};
 pub use share::{Carried, cut_where_they_part};
 pub use solution::{SolutionChoice, SolutionMemory};
-pub use validate::{
-    CLASSES_MAX, DIMENSION_MAX, ExitError, NAME_BYTES_MAX, NetworkError, OPERATORS_MAX,
-    OUTPUT_RANK_MAX, OUTPUTS_MAX, OperatorError, StageError, TENSOR_ELEMENTS_MAX, WEIGHTS_MAX,
-};
+pub use tensor::{Tensor, TensorId, WeightRange};
+pub use validate::{ExitError, NetworkError, OperatorError, StageError};

@@ -3,8 +3,11 @@
 //! Shapes are those of one image; a stage runs for a batch of images, each with its own tensors. Nothing here
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
+use punctual_types::Quantisation;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::IMAGE_CHANNELS_MAX;
+use crate::tensor::{Tensor, TensorId};
 use crate::{AnswerKind, Exit, Floats, Operator, Quantised};
 
 /// A network, ready to be loaded by a device.
@@ -31,13 +34,6 @@ pub struct Network {
     /// What of it is kept in bytes.
     pub quantised: Quantised,
 }
-
-/// Most channels of an image.
-pub const IMAGE_CHANNELS_MAX: usize = 4;
-/// Most vectors that come with an input.
-pub const VECTORS_MAX: usize = 4;
-/// Most numbers of such a vector.
-pub const VECTOR_LENGTH_MAX: u32 = 256;
 
 /// What the network takes first: planes of `height x width` values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -129,21 +125,8 @@ impl InputSpec {
 pub struct VectorSpec {
     /// That of the ONNX file's input.
     pub name: String,
-    /// How many numbers: at most [`VECTOR_LENGTH_MAX`].
+    /// How many numbers: at most [`VECTOR_LENGTH_MAX`](crate::VECTOR_LENGTH_MAX).
     pub length: u32,
-}
-
-/// Position of a tensor in [`Network::tensors`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct TensorId(pub u32);
-
-/// The shape of one image's tensor. A vector of features has `height = width = 1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tensor {
-    /// Channels, or features.
-    pub channels: u32,
-    pub height: u32,
-    pub width: u32,
 }
 
 /// One segment of the backbone, as a rule with its exit head.
@@ -177,14 +160,6 @@ impl Stage {
     }
 }
 
-/// A range of [`Network::weights`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct WeightRange {
-    /// First element.
-    pub start: u32,
-    pub len: u32,
-}
-
 impl Network {
     /// Multiply-accumulates of a stage for one image.
     ///
@@ -196,5 +171,24 @@ impl Network {
         operators
             .map(|operator| self.multiplications_of(operator))
             .fold(0, u64::saturating_add)
+    }
+
+    /// What the bytes of `tensor` stand for; `None` if it is f32.
+    #[must_use]
+    pub fn quantisation(&self, tensor: TensorId) -> Option<Quantisation> {
+        self.quantised.tensors.get(&tensor).copied()
+    }
+
+    /// Bytes of one image's tensor, as it is without a device's layout.
+    ///
+    /// # Panics
+    /// When there is no such tensor.
+    #[must_use]
+    pub fn tensor_bytes(&self, tensor: TensorId) -> u64 {
+        let elements = self.tensors[tensor.index()].elements();
+        match self.quantisation(tensor) {
+            Some(_) => elements,
+            None => 4 * elements,
+        }
     }
 }

@@ -9,7 +9,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::{Network, Stage, TensorId};
+use crate::network::{Network, Stage};
+use crate::tensor::TensorId;
 use crate::{Border, Exit, Operator, WeightRange};
 
 /// Names all that stages compute: two with the same hash give the same results for the same inputs.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use punctual_types::Quantisation;
 
-use crate::operators::{Meaning, Site};
+use crate::operators::meaning::{Meaning, Site};
 use crate::{Network, Operator, Output, Stage, Tensor, TensorId, with_operator};
 use noise::Noise;
 

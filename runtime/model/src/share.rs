@@ -8,8 +8,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::network::{Network, Stage, Tensor, TensorId};
+use crate::network::{Network, Stage};
 use crate::prefix::Hashing;
+use crate::tensor::{Tensor, TensorId};
 use crate::{Exit, Operator, PrefixHash};
 
 /// Cuts the first stage in which the networks part, if they have a part of it in common. Networks

@@ -8,29 +8,15 @@ use std::collections::BTreeSet;
 
 use punctual_core::STAGES_MAX;
 
-use crate::{
-    InputForm, InputSpec, Network, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX, VECTORS_MAX,
-    WeightRange,
+use punctual_types::Quantisation;
+
+use crate::limits::{
+    CLASSES_MAX, DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX,
+    VECTOR_LENGTH_MAX, VECTORS_MAX, WEIGHTS_MAX,
 };
+use crate::{InputForm, InputSpec, Network, Stage, Tensor, TensorId, WeightRange};
 
 pub use error::{ExitError, NetworkError, OperatorError, StageError};
-pub use exits::{OUTPUT_RANK_MAX, OUTPUTS_MAX};
-
-/// Most operators of a network, all stages together.
-pub const OPERATORS_MAX: usize = 4096;
-/// Most channels, rows or columns of a tensor.
-pub const DIMENSION_MAX: u32 = 1 << 20;
-/// Most elements of one image's tensor (256 MiB of f32).
-pub const TENSOR_ELEMENTS_MAX: u64 = 1 << 26;
-/// Most weights and biases of a network (1 GiB of f32).
-pub const WEIGHTS_MAX: usize = 1 << 28;
-/// Most classes: an answer's class is a u16.
-pub const CLASSES_MAX: usize = 1 << 16;
-/// Longest name of a network, class or operator, in bytes.
-pub const NAME_BYTES_MAX: usize = 256;
-
-// Every index of a weight fits the u32 of a `WeightRange`.
-const _: () = assert!(WEIGHTS_MAX <= u32::MAX as usize);
 
 impl Network {
     /// Checks every rule that devices rely on: names and counts within their limits, finite weights,
@@ -266,6 +252,33 @@ impl Network {
         }
         check_use(index, stage)
     }
+
+    /// The quantised tensors exist, are worth something, and none of them is an input, or what an exit answers with.
+    fn check_quantised(&self) -> Result<(), NetworkError> {
+        let found = self.quantised.weights.len();
+        if found > WEIGHTS_MAX {
+            return Err(NetworkError::Count {
+                what: "quantised weights",
+                found,
+                limit: WEIGHTS_MAX,
+            });
+        }
+        let exits = self.exits().map(|(_, exit)| exit);
+        let of_exits = exits.flat_map(|exit| {
+            exit.scores
+                .map(|s| s.tensor)
+                .into_iter()
+                .chain(exit.confidence)
+        });
+        let floats: Vec<TensorId> = of_exits.chain(self.input_tensors()).collect();
+        for (&tensor, &Quantisation { scale, .. }) in &self.quantised.tensors {
+            let exists = tensor.index() < self.tensors.len();
+            if !exists || floats.contains(&tensor) || !Quantisation::is_step(scale) {
+                return Err(NetworkError::Quantisation { tensor, scale });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl WeightRange {
@@ -301,14 +314,6 @@ impl WeightRange {
     pub(crate) fn overlaps(self, other: Self) -> bool {
         let end = |range: Self| u64::from(range.start) + u64::from(range.len);
         u64::from(self.start) < end(other) && u64::from(other.start) < end(self)
-    }
-}
-
-impl TensorId {
-    /// The position in [`Network::tensors`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
     }
 }
 

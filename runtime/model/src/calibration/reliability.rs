@@ -1,8 +1,6 @@
 //! Whether an exit's confidence is what its answers deserve (Guo et al., "On Calibration of Modern
 //! Neural Networks", 2017, section 2).
 
-use super::Calibration;
-
 /// Equal bins of confidence in a reliability table.
 pub const RELIABILITY_BINS: usize = 10;
 
@@ -51,21 +49,6 @@ impl Reliability {
             expected_error: weighted.sum(),
             bins,
         }
-    }
-}
-
-impl Calibration {
-    /// The reliability of an exit's confidence.
-    ///
-    /// # Panics
-    /// If a sample has no such exit.
-    #[must_use]
-    pub fn reliability(&self, exit: usize) -> Reliability {
-        Reliability::of(self.samples.iter().map(|sample| {
-            let answer = sample.exits[exit];
-            let share = |of: u16| f64::from(of) / f64::from(u16::MAX);
-            (share(answer.confidence), share(answer.quality))
-        }))
     }
 }
 

@@ -3,7 +3,7 @@
 use punctual_types::HEAD_CHANNELS_MAX;
 use serde::{Deserialize, Serialize};
 
-use super::{Held, Meaning, Operands, Plain, Site, check_figure};
+use super::meaning::{Held, Meaning, Operands, Plain, Site, check_figure};
 use crate::reference::noise::{Form, Rounding, typical};
 use crate::reference::{Operation, Planar, pixel};
 use crate::{OperatorError, ShapeError, Tensor};

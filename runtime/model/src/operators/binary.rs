@@ -3,7 +3,7 @@
 use punctual_types::{Activation, BinaryFunction};
 use serde::{Deserialize, Serialize};
 
-use super::{Held, Meaning, Operands, Site, check_activation, check_clip};
+use super::meaning::{Held, Meaning, Operands, Site, check_activation, check_clip};
 use crate::reference::noise::{Form, Rounding, typical};
 use crate::reference::quantised::{ratio, round};
 use crate::reference::{Operation, Planar};

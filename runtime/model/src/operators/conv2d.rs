@@ -3,7 +3,7 @@
 use punctual_types::{Activation, Window};
 use serde::{Deserialize, Serialize};
 
-use super::{Held, Meaning, Operands, Site, check_activation};
+use super::meaning::{Held, Meaning, Operands, Site, check_activation};
 use crate::reference::noise::{Form, Rounding};
 use crate::reference::windows::{Line, lines};
 use crate::reference::{Operation, Planar};

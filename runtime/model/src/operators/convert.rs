@@ -3,7 +3,7 @@
 use punctual_types::Activation;
 use serde::{Deserialize, Serialize};
 
-use super::{Meaning, Operands, Site};
+use super::meaning::{Meaning, Operands, Site};
 use crate::reference::Operation;
 use crate::reference::noise::{Form, Rounding};
 use crate::reference::quantised::{ratio, round};

@@ -4,10 +4,10 @@ use punctual_types::{Piece, View};
 use serde::{Deserialize, Serialize};
 
 use super::gather::check_sources;
-use super::{Held, Meaning, Operands, Site};
+use super::meaning::{Held, Meaning, Operands, Site};
+use crate::limits::DIMENSION_MAX;
 use crate::reference::noise::Rounding;
 use crate::reference::{Operation, Planar};
-use crate::validate::DIMENSION_MAX;
 use crate::{OperatorError, ShapeError, Tensor};
 
 /// Values moved to other places: a transpose, a slice, a shuffle of pixels, a concatenation of rows or columns. Its other

@@ -4,7 +4,7 @@ use punctual_types::{DETECTION_VALUES, Decoder, Scoring, clean};
 use serde::{Deserialize, Serialize};
 
 use super::best_score::check_classes;
-use super::{Meaning, Operands, Site};
+use super::meaning::{Meaning, Operands, Site};
 use crate::reference::Operation;
 use crate::reference::noise::{Form, Rounding};
 use crate::{OperatorError, ShapeError, Tensor};

@@ -5,13 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Meaning, Operands, Site};
+use super::meaning::{Meaning, Operands, Site};
+use crate::limits::GATHER_SOURCES_MAX;
 use crate::reference::Operation;
 use crate::reference::noise::Rounding;
 use crate::{OperatorError, ShapeError, Tensor, TensorId};
-
-/// Most tensors that one [`Gather`] or [`Copy`](super::Copy) reads.
-pub const GATHER_SOURCES_MAX: usize = 8;
 
 /// Channels picked from one or several tensors of equal rows and columns: a concatenation, a slice, a shuffle. Its other
 /// operands are sources 1, 2, ...; source 0 is the input. At most [`GATHER_SOURCES_MAX`] in all.

@@ -3,7 +3,7 @@
 use punctual_types::Sampling;
 use serde::{Deserialize, Serialize};
 
-use super::{Meaning, Operands};
+use super::meaning::{Meaning, Operands};
 use crate::reference::noise::{Form, Rounding, typical};
 use crate::reference::{Operation, Planar};
 use crate::{ShapeError, Tensor};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Held, Meaning, Operands, Site, check_figure};
+use super::meaning::{Held, Meaning, Operands, Site, check_figure};
 use crate::reference::noise::{Form, Rounding, typical};
 use crate::reference::{Operation, Planar, pixel};
 use crate::{OperatorError, ShapeError, Tensor};

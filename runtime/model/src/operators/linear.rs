@@ -3,7 +3,7 @@
 use punctual_types::Activation;
 use serde::{Deserialize, Serialize};
 
-use super::{Held, Meaning, Operands, Plain, Site, check_activation};
+use super::meaning::{Held, Meaning, Operands, Plain, Site, check_activation};
 use crate::reference::Operation;
 use crate::reference::noise::{Form, Rounding};
 use crate::{OperatorError, ShapeError, Tensor};

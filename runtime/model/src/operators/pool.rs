@@ -3,7 +3,7 @@
 use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
 use serde::{Deserialize, Serialize};
 
-use super::{Meaning, Operands, Plain, Site, check_sum};
+use super::meaning::{Meaning, Operands, Plain, Site, check_sum};
 use crate::reference::noise::{Form, Rounding, typical};
 use crate::reference::quantised::{ratio, round};
 use crate::reference::windows::visit;

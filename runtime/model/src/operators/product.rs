@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Meaning, Operands, Site};
+use super::meaning::{Meaning, Operands, Site};
 use crate::reference::noise::{Form, Rounding, typical};
 use crate::reference::{Operation, Planar};
 use crate::{ShapeError, Tensor};

@@ -3,16 +3,13 @@
 use punctual_types::{Activation, Quantisation, Window};
 use serde::{Deserialize, Serialize};
 
-use super::{Conv2d, Held, Meaning, Operands, Site, check_clip, check_sum};
+use super::Conv2d;
+use super::meaning::{Held, Meaning, Operands, Site, check_clip, check_sum};
 use crate::reference::Operation;
 use crate::reference::noise::{Form, Rounding};
 use crate::reference::quantised::{ratio, round};
 use crate::reference::windows::visit;
 use crate::{OperatorError, ShapeError, Tensor};
-
-/// Most products of one sum of bytes: with more, sums of the largest values would leave i32.
-pub const QUANTISED_PRODUCTS_MAX: u64 = 1 << 16;
-const _: () = assert!(QUANTISED_PRODUCTS_MAX * 255 * 128 <= i32::MAX as u64);
 
 /// `activation(conv(input) + bias)` of bytes and i8 weights, to bytes or floats as the output is. A fully connected layer
 /// is one whose kernel covers the whole input.

@@ -3,7 +3,7 @@
 use punctual_types::{Cell, HIDDEN_UNITS_MAX};
 use serde::{Deserialize, Serialize};
 
-use super::{Held, Meaning, Operands, Site};
+use super::meaning::{Held, Meaning, Operands, Site};
 use crate::reference::Operation;
 use crate::reference::noise::{Form, Rounding, typical};
 use crate::{ShapeError, Tensor};

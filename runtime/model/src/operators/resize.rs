@@ -3,7 +3,7 @@
 use punctual_types::{Between, Extent, Filter, Resampling};
 use serde::{Deserialize, Serialize};
 
-use super::{Meaning, Operands, Site, check_figure};
+use super::meaning::{Meaning, Operands, Site, check_figure};
 use crate::reference::noise::{Form, Rounding, typical};
 use crate::reference::{Operation, Planar};
 use crate::{OperatorError, ShapeError, Tensor};

@@ -3,7 +3,7 @@
 use punctual_types::{Axis, position};
 use serde::{Deserialize, Serialize};
 
-use super::{Meaning, Operands};
+use super::meaning::{Meaning, Operands};
 use crate::reference::noise::Rounding;
 use crate::reference::{Operation, Planar};
 use crate::{ShapeError, Tensor};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Held, Meaning, Operands};
+use super::meaning::{Held, Meaning, Operands};
 use crate::reference::Operation;
 use crate::reference::noise::{Form, Rounding};
 use crate::{ShapeError, Tensor};

@@ -3,7 +3,7 @@
 use punctual_types::UnaryFunction;
 use serde::{Deserialize, Serialize};
 
-use super::{Meaning, Operands};
+use super::meaning::{Meaning, Operands};
 use crate::reference::Operation;
 use crate::reference::noise::{Form, Rounding, typical};
 use crate::{ShapeError, Tensor};

@@ -3,8 +3,8 @@
 use punctual_core::BATCH_MAX;
 use serde::{Deserialize, Serialize};
 
+use super::error::{ImageProblem, PackageError};
 use super::image::PageHashes;
-use super::{ImageProblem, PackageError};
 use crate::layout::LANES;
 use crate::{Calibration, Floats, ImageLayout, Network, StagePrefix};
 

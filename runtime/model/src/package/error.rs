@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::table::{HEADER_BYTES, SECTIONS_MAX, SectionKind, VERSION};
-use super::{BYTES_MAX, ContentHash};
+use super::format::{BYTES_MAX, HEADER_BYTES, SECTIONS_MAX, SectionKind, VERSION};
+use super::hash::ContentHash;
 use crate::validate::NetworkError;
 use crate::{CalibrationError, ProfileError};
 

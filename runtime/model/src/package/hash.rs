@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Section;
-
 /// BLAKE3 of some bytes: equal hashes, equal bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContentHash(pub(super) [u8; 32]);
@@ -21,11 +19,11 @@ impl ContentHash {
 }
 
 impl PackageHash {
-    /// Over what the sections hold, in their order, not where they lie.
-    pub(super) fn of(sections: &[Section]) -> Self {
+    /// Over the identities of the sections, in their order.
+    pub(super) fn of(identities: impl IntoIterator<Item = [u8; 48]>) -> Self {
         let mut hasher = blake3::Hasher::new();
-        for section in sections {
-            hasher.update(&section.identity());
+        for identity in identities {
+            hasher.update(&identity);
         }
         Self(*hasher.finalize().as_bytes())
     }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContentHash, ImageProblem, PackageError, hash_of_floats};
+use super::error::{ImageProblem, PackageError};
+use super::hash::{ContentHash, hash_of_floats};
 use crate::Floats;
 
 /// Floats of a page of weights: what is loaded, checked and shared as one.

@@ -7,6 +7,7 @@
 
 mod description;
 mod error;
+mod format;
 mod hash;
 mod image;
 mod read;
@@ -21,14 +22,11 @@ use punctual_platform::files;
 use crate::{Calibration, Floats, ImageLayout, Network, Profile, StagePrefix};
 use description::Description;
 pub use error::{ImageProblem, PackageError, SectionProblem};
+pub use format::{SectionKind, VERSION as FORMAT_VERSION};
 use hash::hash_of_floats;
 pub use hash::{ContentHash, PackageHash};
 pub use image::{PAGE_BYTES, PAGE_FLOATS, WeightImage};
 use table::{Section, place};
-pub use table::{SectionKind, VERSION as FORMAT_VERSION};
-
-/// A larger file is refused: about three times the largest network with all its images.
-const BYTES_MAX: u64 = 1 << 34;
 
 /// A compiled model. Code that holds one knows that its network can be laid out and run; what is
 /// known of its weights depends on how it was had: see [`Package::open`].
@@ -68,9 +66,13 @@ impl Package {
             weights_hash,
             images,
             profiles: Vec::new(),
-            hash: PackageHash::of(&[]),
+            hash: PackageHash::of([]),
         };
-        package.hash = PackageHash::of(&place(&package.hashed_sections()));
+        package.hash = PackageHash::of(
+            place(&package.hashed_sections())
+                .iter()
+                .map(Section::identity),
+        );
         package
     }
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use punctual_platform::MappedFile;
 
 use super::description::Description;
+use super::format::BYTES_MAX;
 use super::hash::hash_of_floats;
 use super::image::PageHashes;
-use super::{BYTES_MAX, ContentHash, ImageProblem, Package, PackageError, Section, SectionKind};
-use super::{WeightImage, table};
+use super::{
+    ContentHash, ImageProblem, Package, PackageError, Section, SectionKind, WeightImage, table,
+};
 use crate::{Floats, Profile};
 
 impl Package {

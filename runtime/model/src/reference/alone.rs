@@ -3,7 +3,7 @@
 use punctual_types::Quantisation;
 
 use super::{Operation, Values};
-use crate::operators::{Meaning, Operands};
+use crate::operators::meaning::{Meaning, Operands};
 use crate::{
     AnswerKind, Floats, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised, Tensor,
     TensorId, WeightRange, with_operator,

@@ -8,7 +8,7 @@ use punctual_types::{Activation, Random};
 
 use super::Operation;
 use super::agreement::{HALF_MAX, Precision, SINGLE_UNIT};
-use crate::operators::Meaning;
+use crate::operators::meaning::Meaning;
 use crate::{TensorId, with_operator};
 
 /// Noise of one run. The same seed and the strength with the other sign move each value the other way: a boundary that the

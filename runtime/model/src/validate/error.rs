@@ -2,11 +2,14 @@
 
 use thiserror::Error;
 
-use super::{DIMENSION_MAX, NAME_BYTES_MAX, OUTPUTS_MAX, TENSOR_ELEMENTS_MAX};
-use crate::shape::ShapeError;
 use punctual_types::AREA_BYTES_MAX;
 
-use crate::{AnswerKind, Tensor, TensorId, VECTOR_LENGTH_MAX, VECTORS_MAX};
+use crate::limits::{
+    DIMENSION_MAX, NAME_BYTES_MAX, OUTPUTS_MAX, QUANTISED_PRODUCTS_MAX, TENSOR_ELEMENTS_MAX,
+    VECTOR_LENGTH_MAX, VECTORS_MAX,
+};
+use crate::shape::ShapeError;
+use crate::{AnswerKind, Tensor, TensorId};
 
 /// The rule that a network breaks.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -203,7 +206,7 @@ pub enum OperatorError {
     /// Sums that might leave 32 bits.
     #[error(
         "each of its sums has {products} terms; the limit for bytes is {}. Convert to floats before it",
-        crate::QUANTISED_PRODUCTS_MAX
+        QUANTISED_PRODUCTS_MAX
     )]
     Products { products: u64 },
     /// Clip bounds that are not finite or not in order.

@@ -2,17 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{ExitError, NetworkError};
-use punctual_types::Element;
+use super::error::{ExitError, NetworkError};
+use punctual_types::{AREA_BYTES_MAX, Element};
 
-use punctual_types::AREA_BYTES_MAX;
-
+use crate::limits::{OUTPUT_RANK_MAX, OUTPUTS_MAX};
 use crate::{AnswerKind, Exit, Network, Output, Scores, Tensor, TensorId};
 
-/// Most outputs of an exit.
-pub const OUTPUTS_MAX: usize = 16;
-/// Most dimensions of an output.
-pub const OUTPUT_RANK_MAX: usize = 6;
 /// Most digits of an output's view: a dimension rarely has more than two.
 const DIGITS_MAX: usize = 16;
 
