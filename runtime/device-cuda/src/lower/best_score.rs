@@ -5,9 +5,12 @@ use punctual_model::{self as model, Operator, OperatorKind, TensorId};
 
 use super::error::LowerError;
 use super::list::Of;
+use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
+
+impl Pack for model::BestScore {}
 
 impl Lower for model::BestScore {
     /// The scores are floats: halves tell few of those near 1 apart.

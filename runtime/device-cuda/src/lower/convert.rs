@@ -6,6 +6,7 @@ use punctual_types::{Activation, Quantisation};
 
 use super::error::LowerError;
 use super::list::Of;
+use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
@@ -14,6 +15,8 @@ use super::traffic::{Launch, Span, Traffic};
 pub(super) fn ratio(from: Quantisation, to: Quantisation) -> f32 {
     (f64::from(from.scale) / f64::from(to.scale)) as f32
 }
+
+impl Pack for model::Convert {}
 
 impl Lower for model::Convert {
     fn launch<'l>(

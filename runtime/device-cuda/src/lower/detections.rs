@@ -7,10 +7,13 @@ use punctual_types::{BoxForm, DETECTION_VALUES};
 
 use super::error::LowerError;
 use super::list::Of;
+use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Span, Traffic};
 use super::work::Work;
+
+impl Pack for model::Detections {}
 
 impl Lower for model::Detections {
     /// The list is floats, as a half holds few pixels exactly.

@@ -7,10 +7,13 @@ use punctual_types::{Interpolation, Outside};
 
 use super::error::LowerError;
 use super::list::Of;
+use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
+
+impl Pack for model::GridSample {}
 
 impl Lower for model::GridSample {
     fn launch<'l>(

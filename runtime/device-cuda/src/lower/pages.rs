@@ -161,16 +161,6 @@ pub(super) trait Pack {
     }
 }
 
-macro_rules! nothing_is_packed {
-    ($($operator:ident)*) => {
-        $(impl Pack for punctual_model::$operator {})*
-    };
-}
-
-nothing_is_packed! {
-    Unary BestScore Convert Detections GridSample Pool Product Softmax Take TopK
-}
-
 impl Content {
     /// What `operator` has packed, if anything.
     pub(super) fn of(network: &Network, operator: &Operator) -> Option<Self> {

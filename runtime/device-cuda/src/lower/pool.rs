@@ -8,10 +8,13 @@ use punctual_types::{Activation, Extent, PoolKind};
 use super::convert::ratio;
 use super::error::LowerError;
 use super::list::Of;
+use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
+
+impl Pack for model::Pool {}
 
 impl Lower for model::Pool {
     fn launch<'l>(

@@ -6,10 +6,13 @@ use punctual_model::{self as model, Operator};
 
 use super::error::LowerError;
 use super::list::Of;
+use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
+
+impl Pack for model::Product {}
 
 impl Lower for model::Product {
     fn launch<'l>(

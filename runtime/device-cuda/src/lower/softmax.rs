@@ -8,10 +8,13 @@ use punctual_types::Axis;
 use super::digits::step_of;
 use super::error::LowerError;
 use super::list::Of;
+use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
+
+impl Pack for model::Softmax {}
 
 impl Lower for model::Softmax {
     fn launch<'l>(

@@ -8,10 +8,13 @@ use punctual_types::Axis;
 use super::error::LowerError;
 use super::layout::WHOLE_HALVES;
 use super::list::Of;
+use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
+
+impl Pack for model::Take {}
 
 impl Lower for model::Take {
     fn launch<'l>(

@@ -7,10 +7,13 @@ use punctual_types::Axis;
 
 use super::error::LowerError;
 use super::list::Of;
+use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Span, Traffic};
 use super::work::Work;
+
+impl Pack for model::TopK {}
 
 impl Lower for model::TopK {
     /// Positions are floats, as halves are inexact for large ones. Operators that read them as values get halves, too.

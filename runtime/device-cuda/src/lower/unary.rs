@@ -6,7 +6,10 @@ use punctual_types::Activation;
 
 use super::error::LowerError;
 use super::list::Of;
+use super::pages::Pack;
 use super::stage::{Launches, Lower};
+
+impl Pack for Unary {}
 
 impl Lower for Unary {
     fn launch<'l>(
