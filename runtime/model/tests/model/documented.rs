@@ -11,6 +11,7 @@ const SOURCES: &[&str] = &[
     "runtime/model/src/package/image.rs",
     "runtime/model/src/package/hash.rs",
     "runtime/model/src/network.rs",
+    "runtime/model/src/tensor.rs",
     "runtime/model/src/operators/mod.rs",
     "runtime/model/src/operators/attention.rs",
     "runtime/model/src/operators/best_score.rs",
