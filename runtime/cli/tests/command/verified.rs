@@ -23,12 +23,17 @@ fn printed(output: &Output) -> String {
 
 #[test]
 fn a_network_is_compared_when_it_is_compiled_if_that_is_asked_for() {
-    let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs/signs.toml");
+    // Small: the reference takes its time.
+    let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documented/classifier.onnx");
     let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("verified.punctual");
     let compile = |more: &[&str]| {
         let line = [
             "compile",
             shown(&network),
+            "--normalise",
+            "imagenet",
+            "--answer",
+            "classes",
             "--no-images",
             "--output",
             shown(&package),
