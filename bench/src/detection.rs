@@ -164,7 +164,6 @@ impl Row {
     }
 }
 
-/// Measures and prints.
 pub fn run(options: &Options) -> Result<(), Error> {
     let programs = Programs::new(options.bin.as_deref());
     let folder = folder(options.rate)?;

@@ -51,7 +51,6 @@ pub struct Options {
     json: bool,
 }
 
-/// Why nothing was compared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{path}: {source}", path = path.display())]
@@ -93,7 +92,6 @@ impl Terminates for Error {
     }
 }
 
-/// Compares and prints.
 pub fn run(options: &Options) -> Result<(), Error> {
     let compiled =
         compile_with(&options.onnx, &Overrides::imagenet()).map_err(|source| Error::Compile {

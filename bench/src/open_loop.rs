@@ -25,12 +25,9 @@ pub struct Planned {
 #[derive(Debug)]
 pub struct Tally {
     pub submitted: u64,
-    /// Answered by their deadline.
     pub on_time: u64,
-    /// Answered after it.
     pub late: u64,
     pub rejected: u64,
-    /// Taken on and not answered.
     pub failed: u64,
     /// Requests that found the weights of their model when they came.
     pub hits: u64,

@@ -72,7 +72,6 @@ pub struct Options {
     json: bool,
 }
 
-/// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A package cannot be made or read.
@@ -112,7 +111,6 @@ impl Terminates for Error {
     }
 }
 
-/// What came of it.
 #[derive(Clone, Debug, Serialize)]
 struct Report {
     models: u16,
@@ -136,7 +134,6 @@ struct Report {
     start_ms: f64,
 }
 
-/// Measures.
 pub fn run(options: &Options) -> Result<(), Error> {
     let temporary = options.folder.is_none();
     let folder = options.folder.clone().unwrap_or_else(|| {

@@ -169,7 +169,6 @@ fn on_an_emulated_gpu_every_step_runs_and_the_report_says_that_times_mean_nothin
     assert_eq!(said.matches("has a result").count(), kept, "{said}");
 }
 
-/// The report of first light.
 fn first_light(path: &Path) -> Value {
     let bytes = std::fs::read(path).expect("the report");
     let mut text = String::new();

@@ -33,9 +33,7 @@ pub struct Account {
 pub struct TaskAccount {
     pub name: String,
     pub submitted: u64,
-    /// Answered before the deadline.
     pub on_time: u64,
-    /// Answered after it.
     pub late: u64,
     /// Not taken on, by reason.
     pub rejected: BTreeMap<String, u64>,
@@ -67,9 +65,7 @@ pub struct Stalls {
 /// One of them, monotonic.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Stall {
-    /// Since.
     pub start_ns: u64,
-    /// Until.
     pub end_ns: u64,
 }
 

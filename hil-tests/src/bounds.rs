@@ -43,7 +43,6 @@ struct File {
     suites: BTreeMap<String, BTreeMap<String, Bound>>,
 }
 
-/// Why there are no bounds.
 #[derive(Debug, thiserror::Error)]
 pub enum BoundsError {
     #[error(

@@ -75,7 +75,6 @@ pub struct Leave {
 /// Why a case is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What is not there.
     pub need: Need,
     pub cores: u32,
 }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-/// A network of the rig's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// Traffic signs, with early exits.
@@ -24,7 +23,6 @@ impl Network {
     }
 }
 
-/// A task of the rig's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Real-time: 30 frames a second of 640 x 480 in RGB, 50 ms each.

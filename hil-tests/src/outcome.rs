@@ -24,7 +24,6 @@ pub struct CaseReport {
     /// What it does, in a sentence.
     pub about: &'static str,
     pub outcome: Outcome,
-    /// Why it was skipped.
     pub skipped_because: Option<String>,
     pub seconds: f64,
     /// What went wrong, in words.

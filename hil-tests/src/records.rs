@@ -51,7 +51,6 @@ pub struct CameraCounts {
 /// A time without a daemon, in monotonic ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// When the camera noticed.
     pub noticed_ns: u64,
     /// When it had a connection again; 0: not yet.
     pub connected_ns: u64,

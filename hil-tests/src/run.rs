@@ -87,7 +87,6 @@ fn hours(text: &str) -> Result<f64, &'static str> {
     }
 }
 
-/// Why there was no run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A suite or case that there is not.

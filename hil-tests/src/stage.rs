@@ -29,7 +29,6 @@ pub struct Stage {
     pub case: String,
     /// What marks the run's processes.
     pub mark: String,
-    /// The board's name.
     pub board: String,
     pub agent: String,
     /// `punctuald`.

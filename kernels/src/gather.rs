@@ -9,7 +9,6 @@ use crate::{BlockedLayout, INPUTS_MAX, Image, Isa, Kernel, KernelError, Part};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelRun {
     pub source: usize,
-    /// The first channel.
     pub first: usize,
     /// How many; at least one.
     pub count: usize,

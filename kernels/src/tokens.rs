@@ -119,7 +119,6 @@ impl Tokens {
         })
     }
 
-    /// How many tokens there are.
     pub fn count(&self) -> usize {
         self.output.width()
     }

@@ -44,7 +44,6 @@ pub struct CudaVersion {
 }
 
 impl CudaVersion {
-    /// A version.
     #[must_use]
     pub const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor }
@@ -117,7 +116,6 @@ impl fmt::Display for Soc {
 pub struct DriverKey {
     /// The processor that the driver was built for.
     pub architecture: Architecture,
-    /// The driver's version.
     pub version: CudaVersion,
     /// The system on a chip, if it is one.
     pub soc: Option<Soc>,

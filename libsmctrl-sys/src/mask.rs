@@ -49,7 +49,6 @@ impl TpcMask {
         self.disabled
     }
 
-    /// Whether this TPC is enabled.
     #[must_use]
     pub const fn enables(self, tpc: u32) -> bool {
         tpc < Self::TPCS_MAX && self.enabled_bits() >> tpc & 1 == 1

@@ -48,7 +48,6 @@ pub struct Options {
     json: bool,
 }
 
-/// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{form}: {source}")]
@@ -76,7 +75,6 @@ impl Terminates for Error {
     }
 }
 
-/// What came of it.
 #[derive(Clone, Debug, Serialize)]
 struct Report {
     machine: String,
@@ -124,7 +122,6 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("sound bounds")
 }
 
-/// Measures and prints.
 pub fn run(options: &Options) -> Result<(), Error> {
     let cores = affinity::available_cores().unwrap_or_default();
     let last = cores.last().copied().unwrap_or(0);

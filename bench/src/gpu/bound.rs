@@ -19,7 +19,6 @@ pub struct Bound {
     pub what: &'static str,
     /// What figures are counted in.
     pub unit: &'static str,
-    /// What must be reached.
     pub limit: Limit,
     pub aim: Option<f64>,
     pub source: &'static str,
@@ -31,7 +30,6 @@ pub struct Bound {
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Reached,
-    /// Not within it.
     Missed,
     /// There is no figure, or it means nothing.
     NotMeasured,

@@ -138,7 +138,6 @@ impl Sensors {
             .unwrap_or(Self::Nothing)
     }
 
-    /// The report's description of them.
     pub fn about(&self) -> &'static str {
         match self {
             Self::Board(_) => {
@@ -151,7 +150,6 @@ impl Sensors {
         }
     }
 
-    /// What they say now.
     pub fn read(&self, phase: Phase, at_ms: u64) -> Reading {
         let reading = match self {
             Self::Board(root) => of_board(root),

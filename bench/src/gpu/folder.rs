@@ -41,7 +41,6 @@ pub enum Outcome<R = StepResult> {
 }
 
 impl<R> Outcome<R> {
-    /// Whether there is a result.
     pub const fn is_measured(&self) -> bool {
         matches!(self, Self::Measured(_))
     }

@@ -158,7 +158,6 @@ impl Terminates for Error {
     }
 }
 
-/// Measures and reports.
 pub fn run(options: &Options) -> Result<(), Error> {
     if options.list {
         output::text(list())?;

@@ -128,7 +128,6 @@ impl StepResult {
         latency
     }
 
-    /// Adds what one must know.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
@@ -183,11 +182,9 @@ pub struct Latency {
     pub count: usize,
     /// Of all, in microseconds, like the following.
     pub mean_us: f64,
-    /// Half are not above it.
     pub p50_us: f64,
-    /// 99 of 100 are not.
     pub p99_us: f64,
-    /// 999 of 1000 are not: the longest, when there were fewer.
+    /// 999 of 1000 are not above it: the longest, when there were fewer.
     pub p999_us: f64,
     pub max_us: f64,
 }

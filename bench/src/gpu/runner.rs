@@ -26,7 +26,6 @@ pub struct Ran {
     pub clocks: Vec<Reading>,
 }
 
-/// How steps are run.
 #[derive(Clone, Copy, Debug)]
 pub struct Runner<'r> {
     pub folder: &'r Folder,

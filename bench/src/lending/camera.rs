@@ -76,7 +76,6 @@ pub const ROLES: [Role; 4] = [
 ];
 
 impl Role {
-    /// Draws its first `scenes` scenes.
     pub fn draw(&self, scenes: u32) -> Camera {
         match self.scenes {
             Scenes::Signs => Camera::signs(FORMAT, self.seed, scenes),

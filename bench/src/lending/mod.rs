@@ -144,7 +144,6 @@ impl Side {
     }
 }
 
-/// Measures and prints.
 pub fn run(options: &Options) -> Result<(), Error> {
     let programs = Programs::new(options.bin.as_deref());
     let folder = folder()?;

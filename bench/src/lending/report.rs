@@ -18,7 +18,6 @@ struct Sum {
     stalls: Stalls,
 }
 
-/// What was measured.
 #[derive(Default)]
 pub struct Results {
     /// In the order in which they were first measured.

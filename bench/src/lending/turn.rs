@@ -21,7 +21,6 @@ pub struct Turn {
     pub seconds: f64,
 }
 
-/// What came of a turn.
 pub struct Outcome {
     /// In the order of [`ROLES`].
     pub tallies: Vec<Tally>,

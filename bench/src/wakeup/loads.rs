@@ -23,7 +23,6 @@ pub enum Load {
 }
 
 impl Load {
-    /// All of them.
     pub const ALL: [Self; 5] = [
         Self::None,
         Self::Cpu,

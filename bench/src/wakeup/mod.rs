@@ -75,7 +75,6 @@ fn seconds(text: &str) -> Result<f64, std::num::ParseFloatError> {
     Ok(text.parse::<f64>()?.clamp(0.01, 86_400.0))
 }
 
-/// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -110,7 +109,6 @@ impl Terminates for Error {
     }
 }
 
-/// Measures and prints.
 pub fn run(options: &Options) -> Result<(), Error> {
     if let Some(load) = options.generate {
         return loads::generate(load).map_err(|source| Error::Load {

@@ -20,7 +20,6 @@ pub struct Options {
     period_us: u64,
 }
 
-/// Measures and says.
 pub fn run(options: &Options) -> Result<(), AgentError> {
     let mut late_us = Latencies::histogram();
     let period_ns = options.period_us.max(1) * 1000;

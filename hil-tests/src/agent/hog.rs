@@ -9,7 +9,6 @@ use nix::sys::signalfd::SignalFd;
 
 use super::{AgentError, signals, told_to_end};
 
-/// A mebibyte.
 const MIB: usize = 1 << 20;
 
 /// A page, which is what memory is taken by.

@@ -41,7 +41,6 @@ pub struct Setting<'a> {
     pub target: &'a Target,
     pub stage: &'a Stage,
     pub facts: &'a Facts,
-    /// The board's bounds.
     pub bounds: &'a Bounds,
     pub seed: u64,
     /// How long a soak shall take.

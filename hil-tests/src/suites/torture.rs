@@ -38,7 +38,6 @@ pub fn for_long(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     torture(bed, &amount)
 }
 
-/// How much torture.
 struct Amount {
     frames: u64,
     kills: u64,

@@ -108,7 +108,6 @@ pub enum TargetError {
     /// It was killed at its limit.
     #[error("to {purpose}: not done within its time limit, and killed")]
     OutOfTime { purpose: &'static str },
-    /// The run was interrupted.
     #[error("to {purpose}: not begun, as the run was interrupted")]
     Interrupted { purpose: &'static str },
     /// `ssh` could not reach the machine.
@@ -155,7 +154,6 @@ impl Target {
         Ok(self)
     }
 
-    /// Whether the run was interrupted.
     #[must_use]
     pub fn was_interrupted(&self) -> bool {
         self.interrupted.get()

@@ -24,7 +24,6 @@ pub struct Launch<'a> {
     pub folder: &'a str,
     /// It says what it says in `NAME.out` and `NAME.err` there.
     pub name: &'a str,
-    /// The run's mark.
     pub mark: &'a str,
     /// Further environment, `NAME=value`.
     pub environment: Vec<String>,

@@ -119,7 +119,6 @@ impl Fakes {
         }
     }
 
-    /// Waits for the rig's end.
     pub fn end(&self, rig: Child) -> (Option<i32>, Value) {
         let output = rig.wait_with_output().expect("the rig ends");
         *self.words.borrow_mut() = String::from_utf8_lossy(&output.stderr).into_owned();

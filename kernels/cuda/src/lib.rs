@@ -34,7 +34,6 @@ pub const CHANNEL_STEP: u32 = 8;
 /// Most images that one launch computes, and so the members of a batch.
 pub const IMAGES_MAX: usize = 32;
 
-/// `channels`, padded.
 #[must_use]
 pub const fn padded(channels: u32) -> u32 {
     channels.next_multiple_of(CHANNEL_STEP)

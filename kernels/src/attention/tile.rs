@@ -8,7 +8,6 @@ use core::ops::Range;
 use crate::functions::exp;
 use crate::simd::{KEPT, Vector};
 
-/// Most channels of a head.
 pub const HEAD_CHANNELS_MAX: usize = punctual_types::HEAD_CHANNELS_MAX as usize;
 /// Most vectors of queries in a tile.
 const COLUMNS: usize = 3;

@@ -49,13 +49,9 @@ pub(crate) trait Vector: Copy {
             self.mul_add(a, Self::splat(lanes[LANE as usize]))
         }
     }
-    /// `self + other`.
     unsafe fn add(self, other: Self) -> Self;
-    /// `self - other`.
     unsafe fn sub(self, other: Self) -> Self;
-    /// `self * other`.
     unsafe fn mul(self, other: Self) -> Self;
-    /// `self / other`.
     unsafe fn div(self, other: Self) -> Self;
     /// `1 / self`, to 1.5e-7, for what is at least 1 and finite; a NaN stays.
     #[inline(always)]
@@ -85,7 +81,6 @@ pub(crate) trait Vector: Copy {
         // SAFETY: the caller's promise.
         unsafe { self.where_less(other, self, other) }
     }
-    /// The square root.
     unsafe fn sqrt(self) -> Self;
     /// `min(max(self, low), high)`, lane by lane; a NaN in `self` stays.
     unsafe fn clamp(self, low: Self, high: Self) -> Self;

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 /// Each output begins at a multiple of this many bytes of its area: a cache line.
 pub const OUTPUT_ALIGNMENT: u32 = 64;
-/// Most bytes of one area.
 pub const AREA_BYTES_MAX: u32 = 64 << 20;
 /// An area begins with a head: for each of its halves a u32, how many values of its last answer are not finite.
 pub const AREA_HEAD_BYTES: u32 = 64;

@@ -188,7 +188,6 @@ pub struct FrameLayout {
     pub chroma_stride: u32,
 }
 
-/// A frame that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// A side is zero or beyond [`SIDE_MAX`], of a tensor beyond 2^24.

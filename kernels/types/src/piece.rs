@@ -39,7 +39,6 @@ pub enum PieceError {
     Missing { found: u64, expected: u64 },
 }
 
-/// Most pieces of a tensor.
 pub const PIECES_MAX: usize = 256;
 
 impl Piece {

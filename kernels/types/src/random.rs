@@ -11,7 +11,6 @@ pub struct Random(u64);
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
-    /// The numbers of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -32,7 +31,6 @@ impl Random {
         Self(mix(mix(self.0 ^ named) ^ index.wrapping_mul(GOLDEN)))
     }
 
-    /// The next 64 bits.
     #[must_use]
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);

@@ -44,7 +44,6 @@ const FILE_NAME: &str = "libsmctrl.so";
 /// How long the first call may take, the loading of `libcuda` included.
 pub const TRIAL_LIMIT: Duration = Duration::from_secs(20);
 
-/// Why libsmctrl is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum RawError {
     /// Our table does not know the driver.
@@ -61,11 +60,7 @@ pub enum RawError {
     Process(#[from] io::Error),
     /// The child did not come back from the first call.
     #[error("libsmctrl ended the process of its first call ({ending:?}); it does not know {key}")]
-    Ended {
-        ending: Ending,
-        /// The driver.
-        key: DriverKey,
-    },
+    Ended { ending: Ending, key: DriverKey },
     /// The library wrote no mask, or it wrote one somewhere else than it lies by our table.
     #[error(
         "libsmctrl wrote a mask at {written:#x?}, for {key} our table says {expected:#x}; \
@@ -76,7 +71,6 @@ pub enum RawError {
         written: Option<usize>,
         /// Where it should have.
         expected: usize,
-        /// The driver.
         key: DriverKey,
     },
     /// A mask that needs `libsmctrl_set_stream_mask_ext`, which this copy has not.
@@ -91,7 +85,6 @@ pub enum RawError {
     /// A getter failed.
     #[error("libsmctrl's {call} failed: {source}; it needs the kernel module nvdebug")]
     Getter {
-        /// Its name.
         call: &'static str,
         /// The `errno` that it returned.
         source: io::Error,

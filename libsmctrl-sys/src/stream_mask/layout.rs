@@ -8,7 +8,6 @@ use crate::mask::TpcMask;
 pub struct Place {
     /// Bytes from the start of the stream's object to the mask: a multiple of four.
     pub offset: usize,
-    /// How it lies there.
     pub layout: Layout,
 }
 
@@ -35,11 +34,7 @@ pub enum LayoutError {
     },
     /// Fewer bytes than the mask takes.
     #[error("{bytes} bytes are too few for a mask of {needed}")]
-    TooShort {
-        bytes: usize,
-        /// What the layout takes.
-        needed: usize,
-    },
+    TooShort { bytes: usize, needed: usize },
 }
 
 impl Layout {

@@ -72,7 +72,6 @@ impl Row {
      one is tried; masks of launches need no such position"
 )]
 pub struct UnknownDriver {
-    /// What was asked for.
     pub key: DriverKey,
 }
 

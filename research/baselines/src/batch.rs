@@ -19,7 +19,6 @@ use punctual_core::{
 };
 use punctual_policy_seeb::batch_runner::{Baseline, BaselineRules, BatchRunner};
 
-/// Parameters of `batch`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct BatchConfig {

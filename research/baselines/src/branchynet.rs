@@ -18,7 +18,6 @@ use punctual_core::{
 };
 use punctual_policy_seeb::batch_runner::{Baseline, BaselineRules, BatchRunner, Job};
 
-/// Parameters of `branchynet`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct BranchynetConfig {

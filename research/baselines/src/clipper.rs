@@ -20,7 +20,6 @@ use punctual_core::{
 };
 use punctual_policy_seeb::batch_runner::{Baseline, BaselineRules, BatchRunner, Ended, Job};
 
-/// Parameters of `clipper`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ClipperConfig {

@@ -34,7 +34,6 @@ use punctual_policy_seeb::batch_runner::{
     Baseline, BaselineRules, BatchRunner, Ended, Job, Members, largest_batch,
 };
 
-/// Parameters of `deeprt`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct DeeprtConfig {
@@ -97,7 +96,6 @@ impl PolicySpec for DeeprtConfig {
     }
 }
 
-/// State of `deeprt`.
 #[derive(Debug)]
 struct Deeprt {
     rules: DeeprtConfig,

@@ -64,7 +64,6 @@ impl PolicySpec for EdgeservingConfig {
     }
 }
 
-/// State of `edgeserving`.
 #[derive(Debug)]
 struct Edgeserving {
     /// By model.

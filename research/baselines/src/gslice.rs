@@ -129,7 +129,6 @@ struct Running {
     due: Instant,
 }
 
-/// State of `gslice`.
 #[derive(Debug)]
 struct Gslice {
     rules: GsliceConfig,

@@ -36,7 +36,6 @@ pub enum NexusDrop {
     Lazy,
 }
 
-/// Parameters of `nexus`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct NexusConfig {

@@ -74,7 +74,6 @@ pub struct Options {
     list: bool,
 }
 
-/// Compares, prints, writes.
 pub fn run(options: &Options) -> Result<(), Error> {
     if options.list {
         output::text(workload::list())?;

@@ -76,7 +76,6 @@ pub struct Options {
     list: bool,
 }
 
-/// Simulates, prints, writes.
 pub fn run(options: &Options) -> Result<(), Error> {
     if options.list {
         output::text(workload::list())?;

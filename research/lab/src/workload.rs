@@ -15,7 +15,6 @@ use punctual_simulator::scenario::Scenario;
 
 use punctual_platform::termination::{Terminates, Termination};
 
-/// Why nothing was simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -85,7 +84,6 @@ pub struct Places {
 }
 
 impl Places {
-    /// Changes a workload's places.
     pub fn apply(self, scenario: &mut Scenario) {
         if self.no_lending {
             scenario.lending = None;

@@ -143,7 +143,6 @@ pub struct StageTime {
     pub at_least_ns: f64,
 }
 
-/// Why there is no prediction.
 #[derive(Debug, Error)]
 pub enum RooflineError {
     #[error(transparent)]
@@ -381,7 +380,6 @@ struct Block {
     /// Of the resource that it needs most, when others keep the multiprocessor busy, too.
     busy_ns: f64,
     busy: Limit,
-    /// Alone.
     alone_ns: f64,
     waits: Limit,
 }

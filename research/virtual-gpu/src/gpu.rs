@@ -170,7 +170,6 @@ impl<C: Costs> VirtualGpu<C> {
         })
     }
 
-    /// What the device counted.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.device.device().counters().read()

@@ -16,13 +16,10 @@ pub struct Tally {
     /// Frames for which there was no free slot, or no daemon; not submitted.
     pub skipped: u64,
     pub submitted: u64,
-    /// Verdicts: answered in time.
     pub on_time: u64,
-    /// Verdicts: answered after the deadline.
     pub late: u64,
     /// Verdicts: answered; there was no deadline.
     pub without_deadline: u64,
-    /// Verdicts: refused.
     pub rejected: u64,
     /// Verdicts: failed, those of a daemon that went away included.
     pub failed: u64,

@@ -13,7 +13,6 @@ use punctual_platform::{affinity, output, settings};
 use crate::measure::{self, Job, PackageNeeds};
 use punctual_platform::termination::{Terminates, Termination};
 
-/// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     #[error(transparent)]

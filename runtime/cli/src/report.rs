@@ -37,9 +37,7 @@ pub struct CameraReport {
     /// For how long it has captured, or did.
     pub seconds: f64,
     pub submitted: u64,
-    /// Answers before their deadline.
     pub on_time: u64,
-    /// Answers after it.
     pub late: u64,
     /// Answers to frames that had no deadline.
     pub without_deadline: u64,

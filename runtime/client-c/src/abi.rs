@@ -7,9 +7,7 @@ use punctual_client::{
     Element, Failure, Outputs, PixelFormat, Rejection, Response, StreamTerms, Verdict,
 };
 
-/// `PUNCTUAL_FOREVER`
 pub const FOREVER: u64 = u64::MAX;
-/// `PUNCTUAL_NO_RECONNECT`
 pub const NO_RECONNECT: u32 = 1;
 
 /// `punctual_options`
@@ -20,11 +18,8 @@ pub struct Options {
     pub size: u32,
     /// `PUNCTUAL_RGB8`, ...
     pub format: u32,
-    /// Where the daemon listens.
     pub socket: *const c_char,
-    /// The task to feed.
     pub task: *const c_char,
-    /// How long to spin.
     pub spin_ns: u64,
     /// [`NO_RECONNECT`] or 0.
     pub flags: u32,
@@ -36,7 +31,6 @@ pub struct Options {
     pub chroma_offset: u32,
     /// As in [`Terms`].
     pub chroma_stride: u32,
-    /// How many `buffers`.
     pub buffer_count: u32,
     /// The program's own memory for frames.
     pub buffers: *const RawFd,
@@ -102,7 +96,6 @@ pub struct Outcome {
     pub not_finite: u8,
 }
 
-/// `PUNCTUAL_RANK_MAX`
 pub const RANK_MAX: usize = 8;
 
 /// `punctual_tensor`
@@ -134,7 +127,6 @@ pub fn element(element: Element) -> (u32, f32, i32) {
 /// `punctual_callback`
 pub type Callback = Option<unsafe extern "C" fn(*const Outcome, *mut c_void)>;
 
-/// The formats with their numbers.
 const FORMATS: &[(u32, PixelFormat)] = &[
     (1, PixelFormat::Rgb8),
     (2, PixelFormat::Nv12),
@@ -146,7 +138,6 @@ const FORMATS: &[(u32, PixelFormat)] = &[
     (8, PixelFormat::Tensor),
 ];
 
-/// The format of this number.
 #[must_use]
 pub fn format(number: u32) -> Option<PixelFormat> {
     let found = FORMATS.iter().find(|(code, _)| *code == number);

@@ -49,7 +49,6 @@ impl TakenOutputs {
         Self { outputs, names }
     }
 
-    /// How many tensors.
     #[must_use]
     pub fn count(&self) -> usize {
         self.outputs.len()
@@ -61,7 +60,6 @@ impl TakenOutputs {
         self.names.iter().position(|known| known.as_c_str() == name)
     }
 
-    /// The tensor at a position.
     #[must_use]
     pub fn view(&self, position: usize) -> Option<TensorView> {
         let tensor = self.outputs.at(position)?;
@@ -87,16 +85,13 @@ enum Kind {
     /// Asked for its verdicts. The lock is free unless two threads use one client, which the header
     /// forbids: that is slow then, and not undefined.
     Asked(Box<Mutex<Client>>),
-    /// Told its verdicts.
     Told(Stream, CallbackTarget),
 }
 
 /// The program's callback with its context.
 #[derive(Clone, Copy)]
 pub struct CallbackTarget {
-    /// The callback.
     pub callback: unsafe extern "C" fn(*const Outcome, *mut std::ffi::c_void),
-    /// Its context.
     pub context: *mut std::ffi::c_void,
 }
 
@@ -226,7 +221,6 @@ impl Handle {
         }
     }
 
-    /// What was agreed.
     pub fn terms(&self) -> StreamTerms {
         match &self.kind {
             Kind::Asked(client) => *lock(client).terms(),
@@ -234,7 +228,6 @@ impl Handle {
         }
     }
 
-    /// The application accepts new terms.
     pub fn accept_terms(&self) {
         match &self.kind {
             Kind::Asked(client) => lock(client).accept_terms(),
@@ -255,7 +248,6 @@ impl Handle {
         }
     }
 
-    /// Whether there is a daemon.
     pub fn is_connected(&self) -> bool {
         match &self.kind {
             Kind::Asked(client) => lock(client).is_connected(),
@@ -263,7 +255,6 @@ impl Handle {
         }
     }
 
-    /// A slot for the program.
     pub fn slot(&self, until_ns: Option<u64>) -> Result<Option<SlotView>, Error> {
         let slot = match &self.kind {
             Kind::Asked(client) => lock(client).claim(until_ns)?.map(HeldSlot::Claim),
@@ -326,7 +317,6 @@ impl Handle {
         last.as_ref().filter(|last| last.sequence == sequence)?.view
     }
 
-    /// The name of a class.
     pub fn class_name(&self, class: usize) -> Option<String> {
         let description = match &self.kind {
             Kind::Asked(client) => Arc::clone(lock(client).description()),
@@ -340,7 +330,6 @@ impl Handle {
         lock(&self.held).memory(token)
     }
 
-    /// Takes a slot back.
     pub fn give_back(&self, token: u64) -> Result<(), Error> {
         let held = lock(&self.held).release(token)?;
         if let (Kind::Asked(client), HeldSlot::Claim(claim)) = (&self.kind, held) {

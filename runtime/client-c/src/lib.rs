@@ -65,7 +65,6 @@ fn limit(until_ns: u64) -> Option<u64> {
     (until_ns != FOREVER).then_some(until_ns)
 }
 
-/// `punctual_open`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_open(
     options: *const Options,
@@ -85,7 +84,6 @@ pub unsafe extern "C" fn punctual_open(
     })
 }
 
-/// `punctual_open_with_callback`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_open_with_callback(
     options: *const Options,
@@ -109,7 +107,6 @@ pub unsafe extern "C" fn punctual_open_with_callback(
     })
 }
 
-/// `punctual_close`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_close(client: *mut Handle) {
     guarded(|| {
@@ -133,7 +130,6 @@ unsafe fn with(
     guarded(|| body(unsafe { given(client, "client") }?))
 }
 
-/// `punctual_get_terms`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_get_terms(client: *const Handle, terms: *mut Terms) -> Status {
     let body = |handle: &Handle| {
@@ -145,7 +141,6 @@ pub unsafe extern "C" fn punctual_get_terms(client: *const Handle, terms: *mut T
     unsafe { with(client, body) }
 }
 
-/// `punctual_accept_terms`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_accept_terms(client: *mut Handle) -> Status {
     let body = |handle: &Handle| {
@@ -156,7 +151,6 @@ pub unsafe extern "C" fn punctual_accept_terms(client: *mut Handle) -> Status {
     unsafe { with(client, body) }
 }
 
-/// `punctual_slot`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_slot(
     client: *mut Handle,
@@ -178,7 +172,6 @@ pub unsafe extern "C" fn punctual_slot(
     unsafe { with(client, body) }
 }
 
-/// `punctual_slot_at`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_slot_at(
     client: *mut Handle,
@@ -201,7 +194,6 @@ pub unsafe extern "C" fn punctual_slot_at(
     unsafe { with(client, body) }
 }
 
-/// `punctual_submit`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_submit(
     client: *mut Handle,
@@ -223,7 +215,6 @@ pub unsafe extern "C" fn punctual_submit(
     unsafe { with(client, body) }
 }
 
-/// `punctual_give_back`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_give_back(client: *mut Handle, slot: *const SlotView) -> Status {
     let body = |handle: &Handle| {
@@ -235,7 +226,6 @@ pub unsafe extern "C" fn punctual_give_back(client: *mut Handle, slot: *const Sl
     unsafe { with(client, body) }
 }
 
-/// `punctual_keep`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_keep(
     client: *const Handle,
@@ -256,7 +246,6 @@ pub unsafe extern "C" fn punctual_keep(
     unsafe { with(client, body) }
 }
 
-/// `punctual_let_go`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_let_go(memory: *mut SlotMemory) {
     guarded(|| {
@@ -268,7 +257,6 @@ pub unsafe extern "C" fn punctual_let_go(memory: *mut SlotMemory) {
     });
 }
 
-/// `punctual_verdict`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_verdict(
     client: *mut Handle,
@@ -279,7 +267,6 @@ pub unsafe extern "C" fn punctual_verdict(
     unsafe { read(client, result, |handle| handle.verdict(limit(until_ns))) }
 }
 
-/// `punctual_try_verdict`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_try_verdict(client: *mut Handle, result: *mut Outcome) -> Status {
     // SAFETY: as the header says.
@@ -308,7 +295,6 @@ unsafe fn read(
     unsafe { with(client, body) }
 }
 
-/// `punctual_set_vector`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_set_vector(
     client: *mut Handle,
@@ -336,7 +322,6 @@ pub unsafe extern "C" fn punctual_set_vector(
 /// More numbers than any vector has.
 const NUMBERS_MAX: usize = 1 << 16;
 
-/// `punctual_take_outputs`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_take_outputs(
     client: *mut Handle,
@@ -360,7 +345,6 @@ pub unsafe extern "C" fn punctual_take_outputs(
     unsafe { with(client, body) }
 }
 
-/// `punctual_output_count`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_output_count(outputs: *const TakenOutputs) -> u32 {
     // SAFETY: as the header says.
@@ -368,7 +352,6 @@ pub unsafe extern "C" fn punctual_output_count(outputs: *const TakenOutputs) -> 
     outputs.map_or(0, |outputs| outputs.count() as u32)
 }
 
-/// `punctual_output_at`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_output_at(
     outputs: *const TakenOutputs,
@@ -383,7 +366,6 @@ pub unsafe extern "C" fn punctual_output_at(
     })
 }
 
-/// `punctual_output_named`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_output_named(
     outputs: *const TakenOutputs,
@@ -416,7 +398,6 @@ unsafe fn give_tensor(
     Ok(OK)
 }
 
-/// `punctual_release_outputs`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_release_outputs(outputs: *mut TakenOutputs) {
     guarded(|| {
@@ -428,7 +409,6 @@ pub unsafe extern "C" fn punctual_release_outputs(outputs: *mut TakenOutputs) {
     });
 }
 
-/// `punctual_class_name`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_class_name(
     client: *const Handle,
@@ -457,7 +437,6 @@ pub unsafe extern "C" fn punctual_class_name(
     unsafe { with(client, body) }
 }
 
-/// `punctual_fd`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_fd(client: *mut Handle, fd: *mut c_int) -> Status {
     let body = |handle: &Handle| {
@@ -469,21 +448,18 @@ pub unsafe extern "C" fn punctual_fd(client: *mut Handle, fd: *mut c_int) -> Sta
     unsafe { with(client, body) }
 }
 
-/// `punctual_unanswered`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_unanswered(client: *const Handle) -> u64 {
     // SAFETY: as the header says.
     unsafe { client.as_ref() }.map_or(0, Handle::unanswered)
 }
 
-/// `punctual_connections`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_connections(client: *const Handle) -> u64 {
     // SAFETY: as the header says.
     unsafe { client.as_ref() }.map_or(0, Handle::connections)
 }
 
-/// `punctual_is_connected`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_is_connected(client: *const Handle) -> c_int {
     // SAFETY: as the header says.
@@ -491,25 +467,21 @@ pub unsafe extern "C" fn punctual_is_connected(client: *const Handle) -> c_int {
     c_int::from(handle.is_some_and(Handle::is_connected))
 }
 
-/// `punctual_now_ns`
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_now_ns() -> u64 {
     now_ns()
 }
 
-/// `punctual_strerror`
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_strerror(status: Status) -> *const c_char {
     status::meaning(status).as_ptr()
 }
 
-/// `punctual_last_error`
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_last_error() -> *const c_char {
     status::last_error()
 }
 
-/// `punctual_verdict_text`
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_verdict_text(verdict: u8, reason: u8) -> *const c_char {
     status::verdict_text(verdict, reason).as_ptr()

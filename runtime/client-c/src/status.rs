@@ -11,9 +11,7 @@ use punctual_decode::DecodeError;
 /// `punctual_status`: `PUNCTUAL_OK`, `PUNCTUAL_NOTHING` or one of [`Error`]'s.
 pub type Status = i32;
 
-/// `PUNCTUAL_OK`
 pub const OK: Status = 0;
-/// `PUNCTUAL_NOTHING`
 pub const NOTHING: Status = 1;
 
 /// Why a function did not do what it was called for.
@@ -38,13 +36,10 @@ pub enum Error {
     /// The slot is not held.
     #[error("slot token {0}: submitted or released before, or of another client")]
     Slot(u64),
-    /// No connection.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// Not submitted.
     #[error(transparent)]
     Submit(#[from] SubmitError),
-    /// A vector was not set.
     #[error(transparent)]
     Vector(#[from] VectorError),
     /// A name that does not fit.
@@ -60,9 +55,7 @@ pub enum Error {
         "tensor `{what}` has {found} dimensions, {expected} were expected: give that of one frame"
     )]
     Rank {
-        /// Which.
         what: &'static str,
-        /// How many.
         found: u32,
         /// How many it must have, in words.
         expected: &'static str,
@@ -72,12 +65,7 @@ pub enum Error {
     Decode(#[from] DecodeError),
     /// An array that does not take everything.
     #[error("{needed} values, there is room for {room}")]
-    Short {
-        /// How many there are.
-        needed: usize,
-        /// How many there may be.
-        room: usize,
-    },
+    Short { needed: usize, room: usize },
     /// A panic of the library's.
     #[error("a defect of libpunctual: {0}; report it")]
     Internal(Panic),
@@ -144,7 +132,6 @@ const MEANINGS: &[(Status, &CStr)] = &[
     (-12, c"a tensor or a size does not go with the head"),
 ];
 
-/// What a status means.
 #[must_use]
 pub fn meaning(status: Status) -> &'static CStr {
     let found = MEANINGS.iter().find(|(known, _)| *known == status);
@@ -180,7 +167,6 @@ fn words(panic: &(dyn Any + Send)) -> Panic {
     Panic(text.unwrap_or("a panic without a message").into())
 }
 
-/// A verdict in words.
 #[must_use]
 pub fn verdict_text(verdict: u8, reason: u8) -> &'static CStr {
     Verdict::from_codes(verdict, reason).map_or(c"unknown verdict", Verdict::text)

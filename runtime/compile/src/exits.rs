@@ -111,7 +111,6 @@ impl NamedExit {
         outputs.chain(self.confidence)
     }
 
-    /// The output of that name.
     fn named(&self, name: &str) -> Result<&NamedOutput, CompileError> {
         let found = self.outputs.iter().find(|output| output.name == name);
         found.ok_or_else(|| self.no_output(name))

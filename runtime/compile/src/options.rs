@@ -47,7 +47,6 @@ pub use reductions::{
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileOptions {
-    /// The network's name.
     pub name: String,
     /// The ONNX file, as written: relative to the options file. Only [`compile_file`] reads it.
     ///

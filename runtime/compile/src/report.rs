@@ -26,15 +26,12 @@ use crate::fuse::Fused;
 /// The report of a package, and of its compilation; its `Display` is tables for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CompileReport {
-    /// The network's name.
     pub name: String,
-    /// The package's hash.
     #[serde(serialize_with = "as_text")]
     pub package: PackageHash,
     pub input: InputReport,
     /// What comes with each input.
     pub vectors: Vec<VectorSpec>,
-    /// What an answer is.
     #[serde(serialize_with = "as_text")]
     pub answer: AnswerKind,
     /// How many classes or labels have a name.
@@ -104,10 +101,7 @@ pub enum Note {
     /// Operators that no exit depends on.
     Dead { operators: usize },
     /// A softmax before an exit was left out, since the device applies its own.
-    SoftmaxDropped {
-        /// The exit's name.
-        exit: String,
-    },
+    SoftmaxDropped { exit: String },
     /// An output that is no exit.
     OutputIgnored { output: String },
     /// What an answer was taken to be.

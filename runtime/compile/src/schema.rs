@@ -185,7 +185,6 @@ pub struct TypeProto {
     pub tensor_type: Option<TensorTypeProto>,
 }
 
-/// A tensor's type.
 #[derive(Clone, PartialEq, Message)]
 pub struct TensorTypeProto {
     #[prost(int32, optional, tag = "1")]
@@ -194,7 +193,6 @@ pub struct TensorTypeProto {
     pub shape: Option<TensorShapeProto>,
 }
 
-/// A tensor's shape.
 #[derive(Clone, PartialEq, Message)]
 pub struct TensorShapeProto {
     #[prost(message, repeated, tag = "1")]
@@ -208,7 +206,6 @@ pub struct DimensionProto {
     pub dim_value: Option<i64>,
 }
 
-/// Attributes of nodes.
 pub mod attribute {
     use super::{AttributeProto, attribute_type};
 
@@ -294,7 +291,6 @@ impl TensorProto {
         Self::raw(name, data_type::FLOAT, dims, bytes.collect())
     }
 
-    /// A list of integers.
     #[must_use]
     pub fn ints(name: &str, values: &[i64]) -> Self {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes());

@@ -31,31 +31,23 @@ pub enum Action {
     Load {
         /// The id in the event that reports the transfer.
         id: ActionId,
-        /// The model.
         model: ModelId,
     },
     /// Free the pages of a model's weights. Takes no time and has no event.
-    Unload {
-        /// The model.
-        model: ModelId,
-    },
+    Unload { model: ModelId },
     /// A model broke its profile on a partition. Its tasks there have no promises until it is reinstated. Takes
     /// no time and has no event.
     Demote(Demotion),
     /// A demoted model has kept its profile for long enough. Its tasks have promises again. Takes no time and
     /// has no event.
     Reinstate {
-        /// The partition.
         partition: PartitionId,
-        /// The model.
         model: ModelId,
     },
     /// Preempt a best-effort action as soon as the device can. Report `Preempted`, or `Finished` if the action
     /// ended before.
     Preempt {
-        /// The partition on which it runs.
         partition: PartitionId,
-        /// The action.
         action: ActionId,
     },
     /// Send the one verdict of a submission. Its request buffer, if it had one, is free once this is carried
@@ -66,9 +58,7 @@ pub enum Action {
 /// The reason for which a model lost its promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Demotion {
-    /// The partition on which it ran.
     pub partition: PartitionId,
-    /// The model.
     pub model: ModelId,
     /// How many of its newest stages there took longer than their budgets.
     pub overran: u8,
@@ -83,11 +73,8 @@ pub struct Demotion {
 pub struct Infer {
     /// The id in the event that reports the action.
     pub id: ActionId,
-    /// The partition to run on.
     pub partition: PartitionId,
-    /// The model.
     pub model: ModelId,
-    /// The stage of the model.
     pub stage: StageId,
     /// The batch size to run: the smallest compiled size that holds all members.
     pub batch: u8,
@@ -113,11 +100,9 @@ pub struct Window {
 pub struct Reply {
     /// The request buffer it held; none if it was rejected before it got one.
     pub request: Option<RequestId>,
-    /// The task.
     pub task: TaskId,
     /// The address of the reply.
     pub ticket: Ticket,
-    /// The verdict.
     pub verdict: Verdict,
     /// The deepest answer, with its exit. Present for `OnTime` and `Late`.
     pub answer: Option<(StageId, Answer)>,
@@ -165,7 +150,6 @@ pub enum Failure {
     Device,
     /// The payload could not be read or converted.
     Payload,
-    /// The client disconnected.
     ClientGone,
     /// Dropped after an overrun, so that a request of higher value is on time.
     Shed,

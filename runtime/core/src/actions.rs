@@ -50,13 +50,11 @@ impl Actions {
         self.list.iter()
     }
 
-    /// The number of decisions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether the step decided nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

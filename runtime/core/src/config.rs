@@ -11,9 +11,7 @@ use crate::time::Nanos;
 /// Everything the scheduler knows of the world before the first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// The streams of requests.
     pub tasks: Vec<TaskConfig>,
-    /// The networks.
     pub models: Vec<ModelConfig>,
     /// The parts of the device that actions run on. Two that share a compute unit never run at the
     /// same time, unless the policy says so ([`Partitioning::PerTask`](crate::Partitioning)). One to which no task
@@ -37,7 +35,6 @@ impl Config {
         self.models.iter().any(|model| !model.places.is_empty())
     }
 
-    /// The compute units of a partition.
     #[must_use]
     pub fn units(&self, partition: PartitionId) -> Units {
         self.partitions[partition.index()].units
@@ -49,9 +46,7 @@ impl Config {
 pub struct TaskConfig {
     /// The network that answers its requests.
     pub model: ModelId,
-    /// The partition on which its stages run.
     pub partition: PartitionId,
-    /// Real-time or best-effort.
     pub criticality: Criticality,
     /// Deadline relative to capture (D). Best-effort tasks may have none.
     pub deadline: Option<Nanos>,
@@ -94,7 +89,6 @@ pub struct TaskConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
-    /// Each accepted frame.
     #[default]
     EveryFrame,
     /// The newest. Once it is ready and accepted, it replaces the older ones of the same client and task that no
@@ -130,13 +124,11 @@ pub struct ModelConfig {
 /// The weights of a model that is not always resident (Clockwork, section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weights {
-    /// Pages that they fill.
     pub pages: u32,
     /// Budget of one transfer to the device.
     pub load: Nanos,
 }
 
-/// One stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageConfig {
     /// Compiled batch sizes with their execution times, by rising batch size, the first being 1.
@@ -167,7 +159,6 @@ pub const ACCURACY_BINS: usize = 8;
 /// Execution times of one stage at one batch size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchTime {
-    /// The compiled batch size.
     pub batch: u8,
     /// One entry a partition.
     pub on: Vec<StageTime>,
@@ -178,7 +169,6 @@ pub struct BatchTime {
 pub struct StageTime {
     /// The budget: a high quantile of the measurements (C, without the dispatch cost).
     pub budget: Nanos,
-    /// The longest ever measured.
     pub max_seen: Nanos,
 }
 
@@ -188,9 +178,7 @@ pub(crate) const SHARE_WHOLE: u16 = 1000;
 /// Compute units (TPCs, or cores) by position: `first`, and `count` in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Units {
-    /// The position of the first.
     pub first: u16,
-    /// Their number.
     pub count: u16,
 }
 
@@ -201,7 +189,6 @@ impl Units {
         self.first.saturating_add(self.count)
     }
 
-    /// Whether both contain a unit.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
         self.first < other.end() && other.first < self.end()
@@ -227,7 +214,6 @@ impl Units {
 /// A part of the device that runs one action at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionConfig {
-    /// Its compute units.
     pub units: Units,
     /// Bound on the time from `Preempt` until the partition is free (P).
     pub preemption_bound: Nanos,

@@ -11,31 +11,20 @@ use crate::ids::{STAGES_MAX, StageId};
 /// `submitted = on_time + late + rejected() + failed() + open` after every step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Arrivals.
     pub submitted: u64,
-    /// Verdicts `OnTime`.
     pub on_time: u64,
-    /// Verdicts `Late`.
     pub late: u64,
-    /// Verdicts `Rejected(LateOnArrival)`.
     pub rejected_late_on_arrival: u64,
-    /// Verdicts `Rejected(NoSlack)`.
     pub rejected_no_slack: u64,
-    /// Verdicts `Rejected(QueueFull)`.
     pub rejected_queue_full: u64,
-    /// Verdicts `Rejected(Draining)`.
     pub rejected_draining: u64,
-    /// Verdicts `Rejected(Superseded)`.
     pub rejected_superseded: u64,
-    /// Verdicts `Rejected(Shedding)`.
     pub rejected_shedding: u64,
     /// Verdicts `Failed(Device)` and `Failed(Starved)`.
     pub failed_device: u64,
     /// Verdicts `Failed(Payload)`, `Failed(NotFinite)` and `Failed(Vector)`.
     pub failed_payload: u64,
-    /// Verdicts `Failed(ClientGone)`.
     pub failed_client_gone: u64,
-    /// Verdicts `Failed(Shed)`.
     pub failed_shed: u64,
     /// Answers (on time or late) by their exits.
     pub exits: [u64; STAGES_MAX],
@@ -62,7 +51,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// All rejections.
     #[must_use]
     pub const fn rejected(&self) -> u64 {
         self.rejected_late_on_arrival
@@ -73,7 +61,6 @@ impl Counters {
             + self.rejected_shedding
     }
 
-    /// All failures.
     #[must_use]
     pub const fn failed(&self) -> u64 {
         self.failed_device + self.failed_payload + self.failed_client_gone + self.failed_shed

@@ -20,11 +20,8 @@ pub enum ConfigError {
         task.0, model.0
     )]
     UnknownModel {
-        /// The task.
         task: TaskId,
-        /// What it names.
         model: ModelId,
-        /// How many there are.
         models: usize,
     },
     /// A task names a partition that does not exist.
@@ -33,44 +30,28 @@ pub enum ConfigError {
         task.0, partition.0
     )]
     UnknownPartition {
-        /// The task.
         task: TaskId,
-        /// What it names.
         partition: PartitionId,
-        /// How many there are.
         partitions: usize,
     },
     /// A model must have 1 to [`STAGES_MAX`] stages.
     #[error("model {}: it has {stages} stages; cut it into 1 to {STAGES_MAX}", model.0)]
-    Stages {
-        /// The model.
-        model: ModelId,
-        /// How many it has.
-        stages: usize,
-    },
+    Stages { model: ModelId, stages: usize },
     /// Batch sizes must rise from 1 to at most [`BATCH_MAX`], each with a time for each partition.
     #[error(
         "model {}, stage {}: its batch sizes do not rise strictly from 1 to at most {BATCH_MAX}, or one \
          lacks a time for a partition; list them in that order, each with one time for each partition",
         model.0, stage.0
     )]
-    Batches {
-        /// The model.
-        model: ModelId,
-        /// The stage.
-        stage: StageId,
-    },
+    Batches { model: ModelId, stage: StageId },
     /// Calibration must have one row for each deeper exit.
     #[error(
         "model {}, stage {}: calibration has {rows} rows; give one for each of the {exits} deeper stages",
         model.0, stage.0
     )]
     Calibration {
-        /// The model.
         model: ModelId,
-        /// The stage.
         stage: StageId,
-        /// Rows given.
         rows: usize,
         /// Rows needed.
         exits: usize,
@@ -81,9 +62,7 @@ pub enum ConfigError {
         model.0
     )]
     Pages {
-        /// The model.
         model: ModelId,
-        /// What it needs.
         needed: u32,
         /// What there is.
         pages: u32,
@@ -93,29 +72,18 @@ pub enum ConfigError {
         "model {}: its weights are paged, and the policy does not load weights; keep all weights resident \
          (no weight_cache) or choose a policy that loads them", model.0
     )]
-    NotResident {
-        /// The model.
-        model: ModelId,
-    },
+    NotResident { model: ModelId },
     /// A last stage, or the stage of a mandatory exit, has no exit.
     #[error(
         "model {}: stage {} has no exit, but a model's last stage and each mandatory exit need one; give \
          it an exit, or name another mandatory exit", model.0, stage.0
     )]
-    NoExit {
-        /// The model.
-        model: ModelId,
-        /// Which stage.
-        stage: StageId,
-    },
+    NoExit { model: ModelId, stage: StageId },
     /// A stage cannot run as another model's.
     #[error("model {}, stage {}: it cannot run as the stage of model {}: {reason}", model.0, stage.0, with.0)]
     NotShared {
-        /// The model.
         model: ModelId,
-        /// Its stage.
         stage: StageId,
-        /// The other model.
         with: ModelId,
         /// The reason, and what to do.
         reason: &'static str,
@@ -123,7 +91,6 @@ pub enum ConfigError {
     /// A task cannot offload frames to another.
     #[error("task {}: its offload_to cannot be task {}: {reason}", task.0, taker.0)]
     Offload {
-        /// The task that offloads.
         task: TaskId,
         /// The task that would serve its frames.
         taker: TaskId,
@@ -136,61 +103,39 @@ pub enum ConfigError {
         task.0, exit.0, stages.saturating_sub(1)
     )]
     MandatoryExit {
-        /// The task.
         task: TaskId,
-        /// Its mandatory exit.
         exit: StageId,
         /// The stages of its model, at least 1.
         stages: usize,
     },
     /// A real-time task needs a deadline.
     #[error("task {}: it is real-time and has no deadline; give it one, or make it best-effort", task.0)]
-    NoDeadline {
-        /// The task.
-        task: TaskId,
-    },
+    NoDeadline { task: TaskId },
     /// Only real-time tasks can have a reservation.
     #[error("task {}: it is best-effort and reserved; make it real-time, or give it reserved = false", task.0)]
-    ReservedBestEffort {
-        /// The task.
-        task: TaskId,
-    },
+    ReservedBestEffort { task: TaskId },
     /// The weights of a task with a reservation must be resident: no promise waits for a transfer.
     #[error(
         "task {}: it is reserved, but the weights of its model {} are paged; keep them resident, or give the \
          task reserved = false", task.0, model.0
     )]
-    ReservedPaged {
-        /// The task.
-        task: TaskId,
-        /// Its model.
-        model: ModelId,
-    },
+    ReservedPaged { task: TaskId, model: ModelId },
     /// A span is zero or longer than [`SPAN_MAX`], so arithmetic could overflow.
     #[error("task {}: {what} is {span}; choose more than 0 and at most {SPAN_MAX}", task.0)]
     Span {
-        /// The task.
         task: TaskId,
-        /// Which span.
         what: &'static str,
-        /// Its value.
         span: Nanos,
     },
     /// A span of the plan as a whole, or a stage's time, is longer than [`SPAN_MAX`].
     #[error("{what} is {span}; choose at most {SPAN_MAX}")]
-    PlanSpan {
-        /// Which span.
-        what: &'static str,
-        /// Its value.
-        span: Nanos,
-    },
+    PlanSpan { what: &'static str, span: Nanos },
     /// J and the egress bound must leave something of D.
     #[error(
         "task {}: its jitter of {jitter} and the egress bound of {egress} take up its deadline of {deadline}; \
          lengthen the deadline, or shorten the preparation", task.0
     )]
     Jitter {
-        /// The task.
         task: TaskId,
         /// J.
         jitter: Nanos,
@@ -205,7 +150,6 @@ pub enum ConfigError {
         task.0, least.0, most.0
     )]
     Thresholds {
-        /// The task.
         task: TaskId,
         /// `threshold_min`.
         least: Confidence,
@@ -215,7 +159,6 @@ pub enum ConfigError {
     /// A task's batch or queue bound is zero.
     #[error("task {}: {what} is 0; choose at least 1", task.0)]
     Zero {
-        /// The task.
         task: TaskId,
         /// Which bound.
         what: &'static str,
@@ -226,9 +169,7 @@ pub enum ConfigError {
          that long", task.0
     )]
     Queue {
-        /// The task.
         task: TaskId,
-        /// What it has.
         queue_max: u16,
         /// What it needs: [`crate::offline::buffers_reserved`].
         needed: u64,
@@ -238,16 +179,10 @@ pub enum ConfigError {
         "there are {buffers} request buffers, but {needed} are needed: those reserved for conforming requests, \
          and one for all other requests; add the missing ones, or give fewer tasks a reservation"
     )]
-    Buffers {
-        /// What there are.
-        buffers: u16,
-        /// What is needed.
-        needed: u64,
-    },
+    Buffers { buffers: u16, needed: u64 },
     /// A parameter of the policy breaks a rule.
     #[error("policy {policy}: {rule}")]
     Policy {
-        /// The policy's name.
         policy: &'static str,
         /// The parameter, and what it must be.
         rule: &'static str,
@@ -257,26 +192,14 @@ pub enum ConfigError {
         "policy {policy} needs a partition for each contiguous range of compute units, but there is none of {} \
          units from unit {} on; add it", units.count, units.first
     )]
-    MissingRange {
-        /// The policy's name.
-        policy: &'static str,
-        /// The range.
-        units: Units,
-    },
+    MissingRange { policy: &'static str, units: Units },
     /// Two partitions of tasks share a compute unit.
     #[error("partitions {} and {} share compute units; assign each unit to one of them", a.0, b.0)]
-    Overlap {
-        /// One of the two.
-        a: PartitionId,
-        /// The other.
-        b: PartitionId,
-    },
+    Overlap { a: PartitionId, b: PartitionId },
     /// A model's place cannot be one.
     #[error("model {}: partition {} cannot be a place of it: {reason}", model.0, place.0)]
     Place {
-        /// The model.
         model: ModelId,
-        /// The partition.
         place: PartitionId,
         /// Why not, and what to do.
         reason: &'static str,
@@ -286,16 +209,10 @@ pub enum ConfigError {
         "a plan with places has {partitions} partitions, homes and places together; use at most {limit}, \
          for example wider cells"
     )]
-    PlacedPartitions {
-        /// How many it has.
-        partitions: usize,
-        /// The most.
-        limit: usize,
-    },
+    PlacedPartitions { partitions: usize, limit: usize },
     /// The mandatory work of a partition does not pass the offline test.
     #[error("partition {}: {reason}", partition.0)]
     Infeasible {
-        /// The partition.
         partition: PartitionId,
         /// The result of the offline test.
         reason: Infeasible,

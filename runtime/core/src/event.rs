@@ -27,33 +27,20 @@ pub enum Event {
     /// A device finished an [`Action::Infer`](crate::Action::Infer).
     Finished(Finished),
     /// A device did not start an action inside its window. Its members' state is unchanged.
-    NotRun {
-        /// The action.
-        action: ActionId,
-    },
+    NotRun { action: ActionId },
     /// A device preempted a best-effort action ([`Action::Preempt`](crate::Action::Preempt)). The stage can run
     /// again from its inputs.
-    Preempted {
-        /// The action.
-        action: ActionId,
-    },
+    Preempted { action: ActionId },
     /// A device reports that an action failed. Its members fail.
-    Failed {
-        /// The action.
-        action: ActionId,
-    },
+    Failed { action: ActionId },
     /// A device loaded a model's weights ([`Action::Load`](crate::Action::Load)).
     Loaded {
-        /// The action.
         action: ActionId,
         /// How long the transfer took.
         measured: Nanos,
     },
     /// A client disconnected. The scheduler ends its requests: each still gets a verdict, but no reply is sent.
-    ClientGone {
-        /// The client.
-        client: ClientId,
-    },
+    ClientGone { client: ClientId },
     /// The time that [`Scheduler::next_timer`](crate::Scheduler::next_timer) requested has come.
     Tick,
     /// Shut down: answer accepted requests, reject those that arrive from now on.
@@ -68,7 +55,6 @@ pub enum Event {
     /// The machine does not run the threads of a partition, or does so again. What is lost meanwhile
     /// ([`crate::lost`]) fails for that reason. No decision depends on it.
     Starved {
-        /// The partition.
         partition: PartitionId,
         /// True: its threads are ready to run and do not; false: they run.
         starved: bool,
@@ -78,7 +64,6 @@ pub enum Event {
 /// A validated submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
-    /// The task it belongs to.
     pub task: TaskId,
     /// The address of the reply.
     pub ticket: Ticket,
@@ -92,7 +77,6 @@ pub struct Arrival {
 /// A stage that ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// The action.
     pub action: ActionId,
     /// When the device started it.
     pub started: Instant,

@@ -39,7 +39,6 @@ index! {
     StageId(u8)
 }
 impl StageId {
-    /// The stage after this one.
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -61,7 +60,6 @@ index! {
 /// device. It belongs to this request until its [`Action::Reply`](crate::Action::Reply).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RequestId {
-    /// The request buffer.
     pub buffer: u16,
     /// Counts the uses of that buffer.
     pub generation: u32,
@@ -100,7 +98,6 @@ impl Confidence {
         Self((p * 65_535.0 + 0.5) as u16)
     }
 
-    /// As a probability.
     #[must_use]
     pub fn as_probability(self) -> f32 {
         f32::from(self.0) / 65_535.0

@@ -90,7 +90,6 @@
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 extern crate alloc;
 #[cfg(test)]
@@ -101,7 +100,6 @@ extern crate self as punctual_core;
 
 mod action;
 mod actions;
-#[allow(missing_docs, reason = "its methods are those of a vector")]
 pub mod bounded;
 mod config;
 mod counters;

@@ -77,7 +77,6 @@ impl Checkpoint {
 /// Why a set of tasks is not schedulable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Infeasible {
-    /// The utilisation is too high.
     #[error(
         "mandatory work fills {utilisation_ppm} ppm of the partition, at most {} ppm are possible: lower \
          a rate, choose a shallower mandatory exit, or move a task to another partition",
@@ -93,7 +92,6 @@ pub enum Infeasible {
          bound): lengthen the deadline or shorten the preparation", task.0
     )]
     Jitter {
-        /// The task.
         task: TaskId,
         /// J.
         jitter: Nanos,
@@ -102,10 +100,7 @@ pub enum Infeasible {
     },
     /// A task has no period.
     #[error("task {}: its period is 0 ns: give it the least time between two captures", task.0)]
-    Period {
-        /// The task.
-        task: TaskId,
-    },
+    Period { task: TaskId },
     /// Demand and blocking exceed a span.
     #[error(
         "within {} the mandatory work due is {} and the blocking {}, which is more: a deadline of task {} cannot \

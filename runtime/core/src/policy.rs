@@ -26,7 +26,6 @@ pub trait Policy: fmt::Debug + Send {
     /// Whether [`Event::Drain`] was received and every request has its verdict.
     fn drained(&self) -> bool;
 
-    /// The counts of a task's requests.
     fn counters(&self, task: TaskId) -> &Counters;
 
     /// The number of open requests.
@@ -84,7 +83,6 @@ pub trait PolicySpec: fmt::Debug + Send + Sync {
 /// The requirements of a policy on its plan, and its promises. The auditor checks a run against them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// The partitions that it expects.
     pub partitioning: Partitioning,
     /// It promises deadlines, so its plan must pass the offline test.
     pub promises: bool,

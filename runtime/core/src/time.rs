@@ -48,36 +48,29 @@ impl Instant {
 }
 
 impl Nanos {
-    /// The span of 0 ns.
     pub const ZERO: Self = Self(0);
-    /// The longest representable span.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A span of `ns` nanoseconds.
     #[must_use]
     pub const fn new(ns: u64) -> Self {
         Self(ns)
     }
 
-    /// A span of `us` microseconds.
     #[must_use]
     pub const fn from_micros(us: u64) -> Self {
         Self(us.saturating_mul(1_000))
     }
 
-    /// A span of `ms` milliseconds.
     #[must_use]
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000_000))
     }
 
-    /// The span in nanoseconds.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// `self - other`, or zero.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))

@@ -33,7 +33,6 @@ impl Site {
 /// Stages that came to their end, and their time on the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Their number.
     pub stages: u64,
     /// The sum of their measured times.
     pub busy: Nanos,
@@ -58,7 +57,6 @@ pub struct Tally {
 /// What ran of the tasks of one home, by whose compute units it used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HomeUsage {
-    /// The home.
     pub home: PartitionId,
     /// On exactly its compute units.
     pub own: Ran,
@@ -84,9 +82,7 @@ pub struct Loan {
 /// The members of stages that ran on partitions of one width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WidthUsage {
-    /// The number of compute units.
     pub units: u16,
-    /// The members.
     pub members: u64,
 }
 

@@ -33,7 +33,6 @@ pub struct GpuReport {
     pub faults: u64,
     /// Restarts of the device after them.
     pub restarts: u64,
-    /// Restarts that failed.
     pub restarts_failed: u64,
     /// Launches of partitions that fill.
     #[serde(default)]

@@ -34,7 +34,6 @@ pub struct LastGood<'a> {
     folder: &'a Path,
 }
 
-/// Why nothing was kept.
 #[derive(Debug, thiserror::Error)]
 enum KeepError {
     #[error("the configuration cannot be served: {0}")]

@@ -9,7 +9,6 @@ pub const STARTED: Event = Event {
     message_id: "903dce8004174b71a0ea92518f93e667",
 };
 
-/// It could not start.
 pub const NOT_STARTED: Event = Event {
     name: "not-started",
     message_id: "2f35a347eb124ffa8cdc15df8fd53444",

@@ -9,7 +9,6 @@ use punctual_plan::{DeviceKind, ModelNeeds, Needs, OrtHost, PackageInput, PlanIn
 use crate::StartupError;
 use crate::gpu::{Gpu, GpuError};
 
-/// What was found.
 #[derive(Default)]
 pub struct Found {
     /// None if the plan does not need it.

@@ -10,7 +10,6 @@ use crate::metrics::TaskMetrics;
 /// Where a submission's payload lies and which part of it the network is to see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
-    /// The client's slot.
     pub slot: u16,
     pub sequence: u64,
     /// Column of the crop's first pixel.
@@ -79,7 +78,6 @@ pub struct Answered {
 pub struct Refusal {
     pub task: TaskId,
     pub ticket: Ticket,
-    /// Why not.
     pub reason: Refused,
     /// When it claims to have been captured, in ns.
     pub captured_ns: u64,

@@ -56,7 +56,6 @@ pub struct Options {
 /// A manifest, and where the files are that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestSource {
-    /// The file.
     pub path: PathBuf,
     pub files: Files,
     /// Whether it is a credential: the copy that the service manager made when it started us.

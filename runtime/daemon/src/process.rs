@@ -79,7 +79,6 @@ impl Process {
         self.wait()
     }
 
-    /// Its end.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         self.0.wait()
     }
@@ -97,7 +96,6 @@ impl Process {
         self.kill()
     }
 
-    /// Whether it has ended already.
     pub fn has_ended(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(Some(_)) | Err(_))
     }

@@ -71,7 +71,6 @@ pub struct Report {
     pub gpu: Option<GpuReport>,
     #[serde(default)]
     pub paging: PagingReport,
-    /// Memory, planned and had.
     #[serde(default)]
     pub memory: MemoryReport,
     /// How the real-time threads are scheduled.
@@ -143,7 +142,6 @@ pub struct ClientsReport {
 pub struct LatencyReport {
     pub count: u64,
     pub p50: u64,
-    /// 99%.
     pub p99: u64,
     /// 99.9%.
     pub p999: u64,
@@ -156,7 +154,6 @@ pub struct LatencyReport {
 pub struct DecisionReport {
     pub count: u64,
     pub p50: f64,
-    /// 99%.
     pub p99: f64,
     /// 99.9%.
     pub p999: f64,

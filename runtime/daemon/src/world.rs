@@ -130,7 +130,6 @@ struct Held {
 #[derive(Clone, Debug)]
 struct HeldAction {
     id: ActionId,
-    /// In ns.
     ordered_ns: u64,
     /// Of its members; empty without places.
     tasks: MemberTasks,

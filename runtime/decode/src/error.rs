@@ -24,7 +24,6 @@ pub enum DecodeError {
     /// A size that must not be 0.
     #[error("{what} is 0, and must be at least 1")]
     Zero { what: &'static str },
-    /// More than there can be.
     #[error("{what} is {found}, the limit is {limit}")]
     TooMany {
         what: &'static str,
@@ -64,7 +63,6 @@ pub(crate) fn expect_count(
     })
 }
 
-/// Whether there is an input.
 pub(crate) fn expect_input(input: Size) -> Result<(), DecodeError> {
     expect_some("the input's width", input.width as usize)?;
     expect_some("the input's height", input.height as usize)

@@ -125,7 +125,6 @@ impl<'a> Scores<'a> {
     }
 }
 
-/// The logistic function.
 pub(crate) fn sigmoid(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
 }

@@ -12,7 +12,6 @@ pub struct RenamedKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemovedKey {
     pub key: &'static str,
-    /// What to do instead.
     pub instead: &'static str,
 }
 

@@ -8,7 +8,6 @@ pub trait Rule: Any + fmt::Debug + fmt::Display + Send + Sync {
     /// The rule itself, as a sentence about what is right.
     fn rule(&self) -> &'static str;
 
-    /// What to do.
     fn help(&self) -> String;
 
     /// Whether a file is missing, unreadable or damaged, rather than wrong in what it says.

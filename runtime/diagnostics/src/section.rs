@@ -215,7 +215,6 @@ impl<'d, 't> Section<'d, 't> {
         })
     }
 
-    /// The table at `key`.
     pub fn table(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Option<Self> {
         let (place, value) = self.find(key)?;
         let table = value.as_table();

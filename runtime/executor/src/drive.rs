@@ -52,7 +52,6 @@ impl Events {
         self.capacity - self.list.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

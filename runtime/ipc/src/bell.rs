@@ -7,10 +7,8 @@ use std::os::fd::OwnedFd;
 use punctual_platform::OsError;
 use punctual_platform::event::{Event, PeerEvent};
 
-/// The daemon's end.
 pub(crate) type ServerBell = PeerEvent;
 
-/// The client's end.
 #[derive(Debug)]
 pub(crate) struct ClientBell(Event);
 
@@ -26,7 +24,6 @@ impl ClientBell {
     }
 }
 
-/// Both ends.
 pub(crate) fn pair() -> Result<(ServerBell, ClientBell), OsError> {
     let server = PeerEvent::new()?;
     let file = server.for_peer().try_clone_to_owned();

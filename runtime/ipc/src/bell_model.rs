@@ -11,11 +11,9 @@ struct Bell {
     changed: Condvar,
 }
 
-/// The daemon's end.
 #[derive(Debug)]
 pub(crate) struct ServerBell(Arc<Bell>);
 
-/// The client's end.
 #[derive(Debug)]
 pub(crate) struct ClientBell(Arc<Bell>);
 
@@ -25,7 +23,6 @@ impl ServerBell {
         Ok(pair()?.0)
     }
 
-    /// As above.
     pub(crate) fn for_peer(&self) -> BorrowedFd<'_> {
         unreachable!("models send no descriptors")
     }
@@ -42,14 +39,12 @@ impl ServerBell {
 }
 
 impl AsFd for ServerBell {
-    /// As above.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.for_peer()
     }
 }
 
 impl ClientBell {
-    /// As above.
     pub(crate) fn received(_: OwnedFd) -> Self {
         unreachable!("models receive no descriptors")
     }
@@ -61,7 +56,6 @@ impl ClientBell {
     }
 }
 
-/// Both ends.
 pub(crate) fn pair() -> Result<(ServerBell, ClientBell), OsError> {
     let bell = Arc::new(Bell::default());
     Ok((ServerBell(Arc::clone(&bell)), ClientBell(bell)))

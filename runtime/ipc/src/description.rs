@@ -22,7 +22,6 @@ const INPUT_SIDE_MAX: u32 = 1 << 24;
 /// What a stream's answers consist of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// What an answer is.
     pub answer: AnswerKind,
     /// The names of classes or labels; of other answers perhaps none.
     pub classes: Vec<String>,
@@ -37,9 +36,7 @@ pub struct Description {
 /// The network's input, and how a crop is fitted into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputDescription {
-    /// Columns.
     pub width: u32,
-    /// Rows.
     pub height: u32,
     /// Whether the crop keeps its aspect ratio, with borders; otherwise it is stretched.
     pub letterbox: bool,
@@ -57,13 +54,11 @@ pub struct ExitDescription {
 pub struct OutputDescription {
     /// The network's name for it.
     pub name: String,
-    /// What its elements are.
     pub element: Element,
     /// Rows first, without gaps. Empty for a single value.
     pub shape: Vec<u32>,
     /// The first byte, from the area's first: a multiple of 64.
     pub offset: u32,
-    /// How many.
     pub bytes: u32,
 }
 
@@ -80,7 +75,6 @@ pub struct VectorDescription {
     pub high: f32,
 }
 
-/// A description that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
     /// Not postcard, not UTF-8, or not all of it.
@@ -95,33 +89,23 @@ pub enum DescriptionError {
     /// More than can be named.
     #[error("the description has {count} {what}, the limit is {limit}")]
     TooMany {
-        /// Of what.
         what: &'static str,
-        /// How many.
         count: usize,
-        /// The most.
         limit: usize,
     },
     /// An output that is not inside of its area, or not what its shape says.
     #[error("output {name:?} of {bytes} bytes at {offset} cannot be in an area of {area}")]
     Output {
-        /// Which.
         name: String,
         /// Its first byte.
         offset: u32,
-        /// Its length.
         bytes: u32,
         /// The area's length.
         area: u32,
     },
     /// An input that no network has.
     #[error("the input is {width}x{height}; each side must be 1 to {INPUT_SIDE_MAX}")]
-    Input {
-        /// Columns.
-        width: u32,
-        /// Rows.
-        height: u32,
-    },
+    Input { width: u32, height: u32 },
     /// Vectors that take other memory than the terms say, or a range that is none.
     #[error("the vectors have {found} numbers, the terms say {said}, or a range is none")]
     Vectors {

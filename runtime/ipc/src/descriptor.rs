@@ -50,46 +50,22 @@ impl Crop {
 pub enum DescriptorError {
     /// Not the next submission: replayed, reordered or lost.
     #[error("sequence {found}, expected {expected}")]
-    Sequence {
-        /// What it says.
-        found: u64,
-        /// What it should say.
-        expected: u64,
-    },
+    Sequence { found: u64, expected: u64 },
     /// Another stream's.
     #[error("stream {found}, this channel's is {expected}")]
-    Stream {
-        /// What it says.
-        found: u32,
-        /// What it should say.
-        expected: u32,
-    },
+    Stream { found: u32, expected: u32 },
     /// Not the registered format.
     #[error("format {found}, registered is {expected}")]
-    Format {
-        /// What it says.
-        found: u32,
-        /// What it should say.
-        expected: u32,
-    },
+    Format { found: u32, expected: u32 },
     /// No such slot.
     #[error("slot {found}, there are {slots}")]
-    Slot {
-        /// What it says.
-        found: u32,
-        /// How many there are.
-        slots: u16,
-    },
+    Slot { found: u32, slots: u16 },
     /// The crop reaches beyond the frame.
     #[error("crop at ({x}, {y}), at most ({x_max}, {y_max})")]
     Crop {
-        /// Columns to its left.
         x: u32,
-        /// Rows above it.
         y: u32,
-        /// The most for `x`.
         x_max: u32,
-        /// The most for `y`.
         y_max: u32,
     },
     /// Reserved bytes are for later versions.

@@ -20,11 +20,8 @@ pub struct Layout {
 /// Where a frame's pixels lie, from the first byte of its slot on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameSpec {
-    /// How pixels are coded.
     pub format: PixelFormat,
-    /// Columns.
     pub width: u32,
-    /// Rows.
     pub height: u32,
     /// The first row's first byte.
     pub offset: u32,
@@ -36,25 +33,14 @@ pub struct FrameSpec {
     pub chroma_stride: u32,
 }
 
-/// A frame that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum FrameError {
     /// Width or height out of range.
     #[error("a frame of {width} x {height} pixels: each side must be 1 to {limit}, of a tensor to 2^24", limit = FrameSpec::SIDE_MAX)]
-    Side {
-        /// Columns.
-        width: u32,
-        /// Rows.
-        height: u32,
-    },
+    Side { width: u32, height: u32 },
     /// Pixels that share a chroma sample would be torn apart.
     #[error("a frame of {width} x {height} pixels: NV12 needs both sides even, YUYV an even width")]
-    Odd {
-        /// Columns.
-        width: u32,
-        /// Rows.
-        height: u32,
-    },
+    Odd { width: u32, height: u32 },
     /// Rows would overlap.
     #[error("a stride of {stride} bytes for rows of {row}: it must be at least that")]
     Stride {
@@ -68,21 +54,16 @@ pub enum FrameError {
         "the chroma plane begins at byte {offset}: it must be {expected} or more (0, with a stride of 0, for formats without one)"
     )]
     Chroma {
-        /// Where it begins.
         offset: u32,
         /// The least for NV12; the only value for other formats.
         expected: u64,
     },
     /// Larger than a slot can be.
     #[error("a frame of {bytes} bytes: at most {limit}", limit = FrameSpec::BYTES_MAX)]
-    Bytes {
-        /// Its size.
-        bytes: u64,
-    },
+    Bytes { bytes: u64 },
 }
 
 impl FrameSpec {
-    /// The longest side.
     pub const SIDE_MAX: u32 = punctual_types::SIDE_MAX;
     /// The largest frame: a 16-megapixel RGB image with generous strides.
     pub const BYTES_MAX: u64 = 64 << 20;

@@ -167,7 +167,6 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Of this client.
     #[must_use]
     pub fn of(client: &ClientChannel) -> Self {
         let (requests, layout) = client.requests();

@@ -28,7 +28,6 @@
 //! `benches/one_way.rs` compares with sockets and eventfd (docs/results/channel.md), and the parts
 //! that share memory between threads pass Miri:
 //! `MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p punctual-ipc --lib -- slots:: region:: tests::two tests::cells`
-#![warn(missing_docs)]
 
 #[cfg(not(loom))]
 mod bell;

@@ -26,20 +26,12 @@ use crate::socket::{self, MESSAGE_MAX, Received};
 /// Who may connect: the daemon's user and its group.
 const MODE: u32 = 0o660;
 
-/// Why the daemon cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The path is unavailable.
     #[error(transparent)]
     Path(#[from] SocketPathError),
-    /// The system refused.
     #[error("{path}: {source}")]
-    Os {
-        /// Where.
-        path: PathBuf,
-        /// What it said.
-        source: OsError,
-    },
+    Os { path: PathBuf, source: OsError },
     /// The service manager passed something else.
     #[error(
         "the socket that the service manager passed is not a listening SEQPACKET socket with a path: \
@@ -173,7 +165,6 @@ pub enum HelloError {
     /// It sent more than an opening.
     #[error("the client sent descriptors that its opening does not announce, or further messages")]
     Unasked,
-    /// The system refused.
     #[error(transparent)]
     Os(#[from] OsError),
 }

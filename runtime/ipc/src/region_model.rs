@@ -38,7 +38,6 @@ impl Region {
         }
     }
 
-    /// Its size.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes

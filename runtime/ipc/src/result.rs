@@ -14,9 +14,7 @@ use crate::ring::Cell;
 pub struct ResultRecord {
     /// The submission's.
     pub sequence: u64,
-    /// The submission's slot.
     pub slot: u16,
-    /// What became of it.
     pub verdict: Verdict,
     /// The network's answer, if one was reached.
     pub answer: Option<Answer>,
@@ -69,7 +67,6 @@ impl Answer {
 /// An area with the outputs of an answer, which is the client's until it releases it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandedOver {
-    /// Which area.
     pub area: u16,
     /// How often it was handed over, modulo 2^32: what the client says when it releases it.
     pub generation: u32,
@@ -144,26 +141,15 @@ pub enum Failure {
 pub enum RecordError {
     /// Unknown verdict or reason.
     #[error("verdict {verdict} with reason {reason} does not exist in this protocol version")]
-    Verdict {
-        /// Its number.
-        verdict: u8,
-        /// Its reason's number.
-        reason: u8,
-    },
+    Verdict { verdict: u8, reason: u8 },
     /// No such area.
     #[error("outputs in area {area}, there are {areas}")]
-    Area {
-        /// What it says.
-        area: u16,
-        /// How many there are.
-        areas: u16,
-    },
+    Area { area: u16, areas: u16 },
     /// A field beyond its range, or a reserved one that is not zero.
     #[error("word {word} is {found:#x}, which this protocol version does not use")]
     Field {
         /// Which 64-bit word of the record.
         word: u8,
-        /// What it holds.
         found: u64,
     },
 }

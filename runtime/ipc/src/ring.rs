@@ -11,7 +11,6 @@ use crate::region::Region;
 /// One entry, as 64-bit words.
 pub type Cell = [u64; 8];
 
-/// The size of an entry.
 pub(crate) const CELL_BYTES: usize = size_of::<Cell>();
 
 /// Where a ring lies in a region.
@@ -48,11 +47,9 @@ pub struct PositionError {
     pub theirs: u32,
     /// Where this side is.
     pub ours: u32,
-    /// The ring's capacity.
     pub capacity: u32,
 }
 
-/// The writing side.
 #[derive(Debug)]
 pub struct RingWriter {
     region: Region,
@@ -61,7 +58,6 @@ pub struct RingWriter {
     tail: u32,
 }
 
-/// The reading side.
 #[derive(Debug)]
 pub struct RingReader {
     region: Region,

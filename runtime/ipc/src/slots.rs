@@ -11,7 +11,6 @@ use crate::descriptor::Descriptor;
 /// The generation of a slot that was never used. Not zero, so that a zeroed descriptor is stale.
 pub(crate) const FIRST_GENERATION: u32 = 1;
 
-/// All slots of a client.
 #[derive(Debug)]
 pub(crate) struct SlotTable {
     slots: Box<[Slot]>,

@@ -96,7 +96,6 @@ pub(crate) fn connected_at_once(path: &Path) -> Result<OwnedFd, OsError> {
     Ok(socket)
 }
 
-/// Sends one message, with descriptors.
 pub(crate) fn send_message(
     socket: BorrowedFd<'_>,
     message: &[u8],
@@ -110,10 +109,8 @@ pub(crate) fn send_message(
         .map_err(os_error("sendmsg"))
 }
 
-/// What came.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// Nothing yet.
     Nothing,
     /// The other side is gone, or sent an empty message, which looks the same.
     HungUp,

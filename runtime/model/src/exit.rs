@@ -72,7 +72,6 @@ pub struct Scores {
     pub form: ScoreForm,
 }
 
-/// What a score is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScoreForm {
     /// Confidence is the softmax of the largest.

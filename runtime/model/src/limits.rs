@@ -4,7 +4,6 @@
 pub const NAME_BYTES_MAX: usize = 256;
 /// Most classes: an answer's class is a u16.
 pub const CLASSES_MAX: usize = 1 << 16;
-/// Most channels of an image.
 pub const IMAGE_CHANNELS_MAX: usize = 4;
 /// Most vectors that come with an input.
 pub const VECTORS_MAX: usize = 4;

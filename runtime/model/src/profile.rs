@@ -204,7 +204,6 @@ pub struct LaunchProfile {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileKey {
-    /// The board's name.
     pub board: String,
     /// Processor model and instruction set the kernels chose.
     pub machine: String,

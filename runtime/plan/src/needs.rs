@@ -24,7 +24,6 @@ pub struct Needs {
     pub partitions: Vec<PartitionNeeds>,
 }
 
-/// A partition of the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PartitionNeeds {
@@ -36,7 +35,6 @@ pub struct PartitionNeeds {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ModelNeeds {
-    /// The model's name.
     pub name: String,
     /// Its package, as in the manifest: relative to the manifest's folder.
     pub package: String,

@@ -14,7 +14,6 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The present in nanoseconds.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         match self {

@@ -21,7 +21,6 @@ const SYNC_END: u64 = 1 << 2;
 /// call: after this number of repetitions the driver is at fault.
 const TRIES_MAX: u32 = 64;
 
-/// A DMA-BUF.
 #[derive(Debug)]
 pub struct DmaBuffer(OwnedFd);
 

@@ -226,7 +226,6 @@ impl<T: Plain> PageBuffer<T> {
         self.len
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -238,7 +237,6 @@ impl<T: Plain> PageBuffer<T> {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// The values, to write.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         // SAFETY: as above, borrowed exclusively.

@@ -7,11 +7,8 @@ use crate::error::{OsError, check};
 /// The process that connected, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCredentials {
-    /// Process.
     pub pid: i32,
-    /// User.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
 }
 

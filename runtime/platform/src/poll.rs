@@ -98,7 +98,6 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, descriptor, (events, token))
     }
 
-    /// Watches `descriptor` no longer.
     pub fn remove(&self, descriptor: BorrowedFd<'_>) -> Result<(), OsError> {
         self.control(libc::EPOLL_CTL_DEL, descriptor, (0, 0))
     }

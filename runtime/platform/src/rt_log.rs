@@ -25,7 +25,6 @@ use crate::clock;
 /// A value, and when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<T> {
-    /// In ns.
     pub at_ns: u64,
     pub value: T,
 }

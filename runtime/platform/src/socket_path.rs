@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use crate::error::check;
 
-/// Why a path is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketPathError {
     #[error("{path}: another daemon is listening on this socket")]

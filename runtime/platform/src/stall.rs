@@ -74,7 +74,6 @@ impl StallProbe {
         Ok(Self { record, thread })
     }
 
-    /// The probe's thread.
     #[must_use]
     pub fn thread(&self) -> &RealtimeThread<()> {
         &self.thread

@@ -151,7 +151,6 @@ impl<T> RealtimeThread<T> {
         self.started.tid
     }
 
-    /// Whether it has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()

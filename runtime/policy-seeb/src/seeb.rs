@@ -47,7 +47,6 @@ pub enum SeebBatch {
     Largest,
 }
 
-/// Parameters of `seeb`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SeebConfig {
@@ -157,7 +156,6 @@ struct Assigned {
     buffer: u16,
 }
 
-/// State of `seeb`.
 #[derive(Debug)]
 pub struct Seeb {
     rules: SeebConfig,

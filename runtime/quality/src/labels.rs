@@ -22,7 +22,6 @@ impl SetCounts {
         counts
     }
 
-    /// Adds another sample's labels.
     pub fn add(&mut self, other: &Self) {
         self.both += other.both;
         self.truth += other.truth;

@@ -23,7 +23,6 @@ impl Errors {
         errors
     }
 
-    /// Adds another answer's errors.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.absolute += other.absolute;

@@ -10,7 +10,6 @@ use crate::svg::Svg;
 /// Bars below each other, each from left to right the shares of a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares {
-    /// What the shares are of.
     pub of: String,
     /// Of each bar: its name, and its parts in percent.
     pub groups: Vec<(String, Vec<(f64, Colour)>)>,

@@ -10,7 +10,6 @@ use crate::text::{Text, Tone, printable};
 /// Columns of a terminal that says nothing of itself, and of text that goes into a file.
 pub const WIDTH: usize = 80;
 
-/// One column of a table.
 #[derive(Clone, Debug)]
 pub struct Column {
     heading: String,
@@ -141,7 +140,6 @@ impl Table {
         }
     }
 
-    /// For a document in Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<&str>| {

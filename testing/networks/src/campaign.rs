@@ -18,7 +18,6 @@ use crate::Arguments;
 /// How often progress is said.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// Why nothing is run.
 #[derive(Debug, Error)]
 pub enum CampaignError {
     #[error("cannot write {path}: {source}", path = path.display())]

@@ -34,9 +34,7 @@ pub struct Failure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureKind {
-    /// The values are wrong.
     Wrong,
-    /// It panicked.
     Panicked,
     /// It did not start, or ended with an error.
     Refused,

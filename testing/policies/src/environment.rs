@@ -24,7 +24,6 @@ pub trait Nature {
     fn preparation(&mut self, _: TaskId) -> Nanos {
         Nanos::ZERO
     }
-    /// The confidence of an exit.
     fn confidence(&mut self, _: &Infer) -> Confidence {
         UNSURE
     }
@@ -44,7 +43,6 @@ pub trait Nature {
     fn transfer(&mut self, _: ModelId, load: Nanos) -> Nanos {
         load
     }
-    /// Whether a transfer succeeds.
     fn transfer_ok(&mut self, _: ModelId) -> bool {
         true
     }
@@ -58,7 +56,6 @@ pub trait Nature {
     }
 }
 
-/// The end of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Finished,
@@ -82,7 +79,6 @@ pub struct Environment<N> {
     pub config: Config,
     pub now: Instant,
     pub nature: N,
-    /// All actions, with their times.
     pub log: Vec<(Instant, Action)>,
     /// By time; at equal times clients' events come before devices' events, then by order of scheduling.
     agenda: BTreeMap<Moment, Event>,

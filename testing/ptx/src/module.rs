@@ -43,7 +43,6 @@ pub struct Kernel {
 static KERNELS: AtomicU64 = AtomicU64::new(0);
 
 impl Module {
-    /// Reads PTX.
     pub fn read(ptx: &str) -> Result<Self, ParseError> {
         let text = text::read(ptx)?;
         let kernels = text.entries.iter().map(|entry| {

@@ -179,7 +179,6 @@ impl Shared {
         self.mark(at, 16, thread, false)
     }
 
-    /// It arrives.
     pub(crate) fn arrive(&mut self, offset: u64, value: &[u8; 16], thread: u16) {
         let at = offset as usize;
         let (cells, phase) = self.cells(at, 16);

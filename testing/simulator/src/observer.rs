@@ -25,7 +25,6 @@ pub struct Span {
     pub action: ActionId,
     pub partition: PartitionId,
     pub from: Instant,
-    /// Until when.
     pub to: Instant,
     /// Whether it came to its end; else it was stopped, or failed.
     pub finished: bool,

@@ -21,7 +21,6 @@ pub struct Served {
     pub verdict: Option<Verdict>,
     /// The exit of its answer, if it was answered.
     pub exit: Option<StageId>,
-    /// Whether the answer was right.
     pub correct: bool,
     /// Whether the last exit's answer would have been right.
     pub correct_at_full_depth: bool,

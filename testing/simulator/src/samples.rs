@@ -24,7 +24,6 @@ struct Pictures {
 }
 
 impl Samples {
-    /// Those of `scenario`.
     pub fn new(scenario: &Scenario) -> Self {
         let pictures = |model: &crate::scenario::Model| Pictures {
             exits: model.stages.len(),

@@ -12,11 +12,8 @@ use crate::outcome::Served;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tally {
     pub submitted: u64,
-    /// Answered before their deadlines.
     pub on_time: u64,
-    /// Answered after them.
     pub late: u64,
-    /// Refused, by reason.
     pub rejected: Rejected,
     /// Taken on and not answered, by reason.
     pub failed: Failed,
@@ -36,7 +33,6 @@ pub struct Tally {
     pub latencies: Histogram<u32>,
 }
 
-/// Refusals by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
     /// It could not be on time even alone.
@@ -61,7 +57,6 @@ impl Rejected {
     }
 }
 
-/// Failures by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     pub device: u64,
@@ -122,7 +117,6 @@ impl Tally {
         }
     }
 
-    /// Counts what another has counted.
     pub fn add(&mut self, other: &Self) {
         self.submitted += other.submitted;
         self.on_time += other.on_time;
@@ -213,13 +207,11 @@ impl Failed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub submitted: u64,
-    /// Answered before their deadlines.
     pub on_time: u64,
     /// Late, rejected, failed or lost.
     pub missed: u64,
     pub late: u64,
     pub rejected: Rejected,
-    /// Taken on and not answered.
     pub failed: Failed,
     /// Without a verdict.
     pub lost: u64,

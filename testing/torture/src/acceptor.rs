@@ -37,7 +37,6 @@ pub struct Acceptor {
     waker: Waker,
 }
 
-/// A client that was admitted.
 #[derive(Debug)]
 pub struct AdmittedClient {
     pub token: u64,

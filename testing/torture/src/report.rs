@@ -76,7 +76,6 @@ impl Report {
         }
     }
 
-    /// Whether nothing was found.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()

@@ -54,7 +54,6 @@ impl Against {
     }
 }
 
-/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The least number of submissions.

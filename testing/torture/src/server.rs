@@ -45,7 +45,6 @@ pub struct ConnectionCounts {
 pub struct Ended {
     pub token: u64,
     pub counts: ConnectionCounts,
-    /// Why it ended.
     pub fault: ChannelFault,
     /// When the last of its slots was free, in monotonic ns.
     pub freed_ns: u64,

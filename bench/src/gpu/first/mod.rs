@@ -32,7 +32,6 @@ use super::runner::Runner;
 use super::step::Timed;
 use super::steps;
 
-/// What is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'o> {
     pub file: &'o Path,

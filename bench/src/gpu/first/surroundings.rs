@@ -30,7 +30,6 @@ pub struct Surroundings {
 /// Other processes that use the GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Others {
-    /// Their names.
     pub names: Vec<String>,
     /// How they were looked for, and what that does not see.
     pub by: String,

@@ -17,7 +17,6 @@ pub struct Report {
     pub emulated: bool,
     /// Sizes were tiny: figures mean nothing.
     pub quick: bool,
-    /// When the report was made.
     pub date: String,
     pub program: String,
     /// The command that continues the run.
@@ -75,13 +74,11 @@ impl Report {
         }
     }
 
-    /// Whether a step failed.
     pub fn any_failed(&self) -> bool {
         let failed = |record: &Record| matches!(record.outcome, Outcome::Failed { .. });
         self.steps.iter().any(failed)
     }
 
-    /// Whether a bound was missed.
     pub fn any_missed(&self) -> bool {
         self.count(Verdict::Missed) > 0
     }

@@ -188,7 +188,6 @@ fn become_user(uid: u32) -> nix::Result<()> {
     setresuid(user, user, user)
 }
 
-/// An attack in progress.
 struct Attack<'a> {
     options: &'a Options,
     signals: SignalFd,

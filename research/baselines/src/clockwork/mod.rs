@@ -49,7 +49,6 @@ use punctual_policy_seeb::batch_runner::{
 use queues::{Queues, Waiting};
 use ranking::Ranking;
 
-/// Parameters of `clockwork`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ClockworkConfig {

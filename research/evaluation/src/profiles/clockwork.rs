@@ -25,7 +25,6 @@ pub struct Network {
     pub batches_ms: [f64; 5],
 }
 
-/// Table 1.
 pub const TABLE_1: [Network; 6] = [
     row("densenet169", 56.5, 4.50, [5.18, 6.29, 8.57, 12.82, 21.85]),
     row("inceptionv3", 95.3, 7.77, [4.46, 6.85, 10.99, 16.45, 26.17]),

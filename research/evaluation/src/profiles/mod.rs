@@ -41,7 +41,6 @@ pub fn by_name(name: &str) -> Option<Model> {
     all().into_iter().find(|model| model.name == name)
 }
 
-/// A time given in milliseconds.
 #[must_use]
 pub fn millis(ms: f64) -> Nanos {
     Nanos::new((ms * 1e6).round() as u64)

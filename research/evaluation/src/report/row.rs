@@ -8,9 +8,7 @@ use punctual_simulator::summary::{Latency, Summary};
 /// One run of one policy on one workload. Shares and accuracies are 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The workload's name.
     pub workload: String,
-    /// The policy's name.
     pub policy: String,
     /// By how much the workload's rates were multiplied.
     pub load: f64,
@@ -18,10 +16,8 @@ pub struct Row {
     pub submitted: u64,
     /// Late, rejected, failed or lost.
     pub missed: u64,
-    /// Answered after their deadlines.
     pub late: u64,
     pub rejected: u64,
-    /// Taken on and not answered.
     pub failed: u64,
     /// Without a verdict. Anything but 0 is a fault of the policy.
     pub lost: u64,
@@ -43,7 +39,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// From a run's summary.
     #[must_use]
     pub fn new(workload: &str, policy: &str, load: f64, seed: u64, summary: &Summary) -> Self {
         Self {

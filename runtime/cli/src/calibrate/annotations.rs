@@ -13,7 +13,6 @@ use super::kind::TruthError;
 
 const BYTES_MAX: u64 = 1 << 30;
 
-/// What an annotations file says.
 #[derive(Clone, Debug)]
 pub struct Annotations {
     pub pictures: Vec<Annotated>,

@@ -99,7 +99,6 @@ pub fn by_name<S: Serializer>(figures: &[Figure], to: S) -> Result<S::Ok, S::Err
     to.collect_map(figures.iter().map(|figure| (figure.name, figure.value)))
 }
 
-/// Figures of one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassFigures {
     pub class: String,

@@ -77,7 +77,6 @@ impl Pictures {
         })
     }
 
-    /// Reads one picture.
     pub fn prepared(&mut self, path: &Path) -> Result<Prepared, PictureError> {
         let (layout, pixels) = decode(path, self.input.channels)?;
         let picture = layout.size();

@@ -24,7 +24,6 @@ const LOSS_MAX: f64 = 0.01;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The network's name.
     pub network: String,
     /// `classes`, `labels`, `detections`, `masks` or `values`.
     pub kind: &'static str,

@@ -7,7 +7,6 @@ use punctual_platform::read;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The picture's file.
     pub path: PathBuf,
     /// Position of its class in the network's classes.
     pub label: usize,
@@ -225,7 +224,6 @@ pub fn pictures(folder: &Path) -> Result<Vec<PathBuf>, SamplesError> {
     }
 }
 
-/// A line of a list.
 struct Line {
     picture: PathBuf,
     class: String,

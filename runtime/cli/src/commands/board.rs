@@ -19,7 +19,6 @@ pub enum Options {
     Calibrate(trial::Options),
 }
 
-/// Does it.
 pub fn run(options: &Options) -> Termination {
     match options {
         Options::Detect(options) => detect::run(options),

@@ -134,7 +134,6 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Why nothing was calibrated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{path}: {source}", path = path.display())]

@@ -245,7 +245,6 @@ fn channels(text: &str) -> Result<Channels, String> {
     })
 }
 
-/// Why nothing was compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{path}: {source}", path = path.display())]

@@ -71,7 +71,6 @@ pub struct Options {
     into_packages: bool,
 }
 
-/// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The manifest could not be read.
@@ -193,7 +192,6 @@ fn has_units(sizes: &Sizes) -> bool {
     !sizes.units.is_empty()
 }
 
-/// What is measured.
 struct Run<'r> {
     options: &'r Options,
     needs: &'r Needs,

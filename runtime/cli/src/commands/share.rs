@@ -60,7 +60,6 @@ pub struct Options {
     json: bool,
 }
 
-/// Why nothing was shared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{path}: {source}", path = path.display())]
@@ -112,7 +111,6 @@ impl Terminates for Error {
     }
 }
 
-/// Cuts, writes, prints the report.
 pub fn run(options: &Options) -> Result<(), Error> {
     let paths = &options.packages;
     let outputs = outputs(options)?;

@@ -39,17 +39,13 @@ pub struct TaskSummary {
     /// `real-time` or `best-effort`.
     pub criticality: String,
     pub submitted: u64,
-    /// Answered before the deadline.
     pub on_time: u64,
-    /// Answered after it.
     pub late: u64,
     /// Answered; there was no deadline.
     pub without_deadline: u64,
     /// Those of the late ones that overlap a stall of the machine over 1 ms.
     pub late_in_host_stall: u64,
-    /// Not taken on.
     pub rejected: u64,
-    /// Taken on and not answered.
     pub failed: u64,
     /// Without any verdict.
     pub lost: u64,

@@ -50,7 +50,6 @@ pub fn draw(rows: &[Row], width: usize) -> String {
     format!("{:width$}", table(rows))
 }
 
-/// A row for each camera.
 #[must_use]
 pub fn table(rows: &[Row]) -> Table {
     let (number, words) = (Column::number, Column::words);

@@ -33,7 +33,6 @@ fn last_layer(network: &Network) -> WeightRange {
     }
 }
 
-/// The first layer's.
 fn first_layer(network: &Network) -> WeightRange {
     let ranges = &network.stages[0].operators[0].weights;
     *ranges.first().expect("a convolution has weights")

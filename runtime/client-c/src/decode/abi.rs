@@ -89,7 +89,6 @@ pub struct MaskPlace {
     pub height: u32,
 }
 
-/// `PUNCTUAL_CORNERS_ALIGNED`
 pub const CORNERS_ALIGNED: u32 = 16;
 /// The Gaussian of `PUNCTUAL_DARK`.
 const DARK_KERNEL: usize = 11;

@@ -58,7 +58,6 @@ impl Destination {
     }
 }
 
-/// `punctual_get_view`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_get_view(
     client: *const Handle,
@@ -82,7 +81,6 @@ pub unsafe extern "C" fn punctual_get_view(
     unsafe { with(client, body) }
 }
 
-/// `punctual_view_detections`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_view_detections(
     view: *const FrameView,
@@ -118,7 +116,6 @@ pub unsafe extern "C" fn punctual_view_detections(
     })
 }
 
-/// `punctual_view_key_points`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_view_key_points(
     view: *const FrameView,
@@ -136,7 +133,6 @@ pub unsafe extern "C" fn punctual_view_key_points(
     })
 }
 
-/// `punctual_decode_rows`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_decode_rows(
     detections: *const TensorView,
@@ -158,7 +154,6 @@ pub unsafe extern "C" fn punctual_decode_rows(
     })
 }
 
-/// `punctual_decode_boxes`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_decode_boxes(
     given_head: *const Head,
@@ -222,7 +217,6 @@ unsafe fn hand_over(anchors: Anchors, to: *mut *mut Anchors) -> Result<Status, E
     Ok(OK)
 }
 
-/// `punctual_anchors_ssd`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_anchors_ssd(
     given_head: *const Head,
@@ -254,7 +248,6 @@ pub unsafe extern "C" fn punctual_anchors_ssd(
     })
 }
 
-/// `punctual_anchors_grid`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_anchors_grid(
     given_head: *const Head,
@@ -282,7 +275,6 @@ pub unsafe extern "C" fn punctual_anchors_grid(
     })
 }
 
-/// `punctual_anchors_of`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_anchors_of(
     rects: *const f32,
@@ -310,7 +302,6 @@ pub unsafe extern "C" fn punctual_anchors_of(
     })
 }
 
-/// `punctual_anchor_count`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_anchor_count(anchors: *const Anchors) -> usize {
     // SAFETY: as the header says.
@@ -318,7 +309,6 @@ pub unsafe extern "C" fn punctual_anchor_count(anchors: *const Anchors) -> usize
     anchors.map_or(0, |anchors| anchors.rects().len())
 }
 
-/// `punctual_anchor_rects`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_anchor_rects(
     anchors: *const Anchors,
@@ -341,7 +331,6 @@ pub unsafe extern "C" fn punctual_anchor_rects(
     })
 }
 
-/// `punctual_release_anchors`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_release_anchors(anchors: *mut Anchors) {
     guarded(|| {
@@ -353,7 +342,6 @@ pub unsafe extern "C" fn punctual_release_anchors(anchors: *mut Anchors) {
     });
 }
 
-/// `punctual_decode_anchors`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_decode_anchors(
     given_head: *const Head,
@@ -386,7 +374,6 @@ pub unsafe extern "C" fn punctual_decode_anchors(
     })
 }
 
-/// `punctual_decode_distances`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_decode_distances(
     given_head: *const Head,
@@ -458,7 +445,6 @@ unsafe fn all_floats<'a>(
         .collect()
 }
 
-/// `punctual_decode_set`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_decode_set(
     given_head: *const Head,
@@ -492,7 +478,6 @@ pub unsafe extern "C" fn punctual_decode_set(
     })
 }
 
-/// `punctual_decode_peaks`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_decode_peaks(
     given_head: *const Head,
@@ -535,7 +520,6 @@ pub unsafe extern "C" fn punctual_decode_peaks(
     })
 }
 
-/// `punctual_decode_key_points`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_decode_key_points(
     given_head: *const Head,
@@ -575,7 +559,6 @@ pub unsafe extern "C" fn punctual_decode_key_points(
     })
 }
 
-/// `punctual_decode_mask`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_decode_mask(
     given_head: *const Head,
@@ -626,7 +609,6 @@ pub unsafe extern "C" fn punctual_decode_mask(
     })
 }
 
-/// The coefficients of one place.
 fn coefficients_at(
     coefficients: &Floats<'_>,
     layout: Layout,

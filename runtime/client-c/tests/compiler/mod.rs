@@ -5,7 +5,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compiler {
     /// C99.
@@ -14,10 +13,8 @@ pub enum Compiler {
     Cpp,
 }
 
-/// Which library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linking {
-    /// None.
     None,
     /// libpunctual.so
     Shared,

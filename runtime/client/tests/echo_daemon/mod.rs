@@ -84,7 +84,6 @@ pub struct EchoDaemon {
 /// What it saw.
 #[derive(Debug, Default)]
 pub struct Account {
-    /// Frames answered.
     pub answered: u64,
     /// Frames whose bytes were not all the same.
     pub torn: u64,

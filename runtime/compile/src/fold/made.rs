@@ -106,7 +106,6 @@ pub(crate) fn range(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     Ok(Constant::new(vec![count], Data::Ints(values.collect())))
 }
 
-/// Ones on a diagonal.
 pub(crate) fn identity_matrix(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.plain(0)?;
     let is_float = matches!(operand.data, Data::Floats(_));

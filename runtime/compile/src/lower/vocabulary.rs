@@ -6,7 +6,6 @@ use crate::fold::{SizesRule, ValuesRule};
 use crate::graph::Node;
 use crate::problem::Problem;
 
-/// Lowers a node.
 pub(crate) type LoweringRule = fn(&mut Lowering<'_>, &Node) -> Result<(), Problem>;
 
 /// What the compiler does with an operator of ONNX.

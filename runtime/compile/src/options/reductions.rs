@@ -86,7 +86,6 @@ pub enum Background {
     Last,
 }
 
-/// Why a declaration says nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeclarationError {
     #[error(

@@ -43,7 +43,6 @@ struct OptionalLoan {
     loan: Loan,
 }
 
-/// The search for one loan.
 struct Search<'a> {
     shared: Shared<'a>,
     /// By partition.

@@ -30,7 +30,6 @@ pub type Set = u128;
 /// depends on them.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// All partitions.
     all: Set,
     /// By partition: those that share a compute unit with it, and itself.
     overlaps: Box<[Set]>,

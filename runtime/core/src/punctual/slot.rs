@@ -22,7 +22,6 @@ pub enum Kind {
     Demoted,
 }
 
-/// The action in flight.
 #[derive(Clone, Debug)]
 pub struct Running {
     pub id: ActionId,

@@ -78,7 +78,6 @@ impl StageRow {
     }
 }
 
-/// A task.
 #[derive(Clone, Debug)]
 pub struct TaskTable {
     pub model: ModelId,

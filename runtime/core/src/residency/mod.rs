@@ -25,9 +25,7 @@ pub enum Place {
     Pinned,
     /// On the device until another model needs the pages.
     Resident,
-    /// A transfer is in flight.
     Loading,
-    /// Their transfer is lost.
     Lost,
     /// In the host's memory only.
     Absent,
@@ -124,7 +122,6 @@ impl Residency {
         }
     }
 
-    /// The present place of a model's weights.
     pub fn place(&self, model: ModelId) -> Place {
         self.models[model.index()].place
     }

@@ -12,15 +12,11 @@ pub struct TaskReport {
     /// `real-time` or `best-effort`.
     pub criticality: String,
     pub submitted: u64,
-    /// Answered before the deadline.
     pub on_time: u64,
-    /// Answered after it.
     pub late: u64,
     /// Those of `late` whose life overlaps a host stall.
     pub late_in_host_stall: u64,
-    /// Not taken on.
     pub rejected: RejectedReport,
-    /// Taken on, then not answered.
     pub failed: FailedReport,
     /// Those that the task of `offload_to` admitted; their verdicts are counted here.
     #[serde(default, alias = "spilled")]

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Rejections by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RejectedReport {
     /// The deadline had passed or could not be met even alone.
@@ -36,7 +35,6 @@ impl RejectedReport {
     }
 }
 
-/// Failures by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedReport {
     pub device: u64,

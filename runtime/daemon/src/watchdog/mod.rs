@@ -101,7 +101,6 @@ pub struct Watched {
     name: String,
     /// The client that it serves alone, and that can make it wait.
     client: Option<ClientId>,
-    /// The partition that it leads.
     leads: Option<PartitionId>,
     pulse: Arc<dyn Pulse>,
     machine: Machine,
@@ -150,7 +149,6 @@ impl Watched {
         Self { cores, ..self }
     }
 
-    /// Which leads this partition.
     pub fn leading(self, partition: PartitionId) -> Self {
         Self {
             leads: Some(partition),

@@ -178,7 +178,6 @@ fn descriptors_that_are_slow_to_close_hold_up_nobody_wherever_they_come() {
     let (socket, _announced) = lingering_stranger(&daemon, endpoint, &[&announced]);
     assert_ended(&socket, "with buffers that are not wanted");
     assert_well(&daemon, &mut client, "after a refusal");
-    // A reader of metrics.
     let metrics = metrics_socket(&daemon.socket());
     let metrics = (metrics.as_path(), SockType::Stream);
     let (socket, _with_metrics) = lingering_stranger(&daemon, metrics, &[b"x"]);

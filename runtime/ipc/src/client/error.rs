@@ -16,7 +16,6 @@ pub enum ConnectError {
         "cannot connect ({0}): check that punctuald runs and that this user may open its socket"
     )]
     Connect(OsError),
-    /// The daemon refused.
     #[error("refused: {0}")]
     Refused(#[from] Refusal),
     /// The daemon speaks something else.
@@ -39,7 +38,6 @@ pub enum ConnectError {
     /// The daemon closed the connection, or sent nothing for five seconds.
     #[error("the daemon did not answer")]
     NoAnswer,
-    /// The system refused.
     #[error(transparent)]
     Os(#[from] OsError),
 }
@@ -61,13 +59,11 @@ pub enum Disconnected {
     Unasked(u64),
 }
 
-/// Why a frame was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// The crop reaches beyond the frame.
     #[error("a crop at ({}, {}): at most ({}, {})", crop.x, crop.y, max.x, max.y)]
     Crop {
-        /// What was asked for.
         crop: Crop,
         /// The furthest possible.
         max: Crop,
@@ -81,7 +77,6 @@ pub enum SubmitError {
     /// This number of results must be read first.
     #[error("{0} submissions have unread results: read results first")]
     ResultsUnread(u32),
-    /// The daemon is gone.
     #[error(transparent)]
     Disconnected(#[from] Disconnected),
 }

@@ -24,7 +24,6 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Opening {
     socket: OwnedFd,
-    /// What was asked for.
     hello: Hello,
     /// When the daemon's answer is no longer waited for.
     limit_ns: u64,

@@ -61,13 +61,11 @@ impl Outputs {
         described.map(|described| self.tensor(described))
     }
 
-    /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.memory.description.outputs(self.exit).len()
     }
 
-    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -132,11 +130,9 @@ impl fmt::Debug for Tensor<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("output {name:?} is of {found}, not of {asked}")]
 pub struct ElementError {
-    /// The tensor.
     pub name: String,
     /// What its elements are.
     pub found: &'static str,
-    /// What was asked for.
     pub asked: &'static str,
 }
 

@@ -27,31 +27,21 @@ pub struct Claim {
     pub(super) description: Arc<Description>,
 }
 
-/// Why a vector was not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VectorError {
     /// The task has no such vector.
     #[error("there is no vector {name:?}, the task has {known:?}")]
-    Unknown {
-        /// What was named.
-        name: String,
-        /// What there is.
-        known: Vec<String>,
-    },
+    Unknown { name: String, known: Vec<String> },
     /// Too many numbers, or too few.
     #[error("{found} numbers for vector {name:?}, it has {length}")]
     Length {
-        /// Which.
         name: String,
-        /// How many were given.
         found: usize,
-        /// How many it has.
         length: u32,
     },
     /// Infinite, or not a number.
     #[error("number {position} of vector {name:?} is not finite")]
     NotFinite {
-        /// Which vector.
         name: String,
         /// Which of its numbers, from 0.
         position: usize,
@@ -123,7 +113,6 @@ impl Claim {
         Ok(())
     }
 
-    /// Whether all vectors were set.
     pub(super) fn check_vectors(&self) -> Result<(), SubmitError> {
         let missing = (0..self.description.vectors.len()).find(|at| self.written & 1 << at == 0);
         match missing {

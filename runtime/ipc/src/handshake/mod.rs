@@ -73,7 +73,6 @@ impl Hello {
 pub enum Reply {
     /// The client is admitted. Four files are attached: the memory of requests, of results and of outputs, and the bell.
     Welcome(StreamTerms),
-    /// The client is refused.
     Refused(Refusal),
 }
 
@@ -113,7 +112,6 @@ pub(crate) fn encode_answer(agreement: Option<Agreement>, reply: &Reply) -> Vec<
     }
 }
 
-/// An answer from the socket.
 pub(crate) fn decode_answer(bytes: &[u8]) -> Result<(Agreement, Reply), MessageError> {
     let (header, body) = Header::split(bytes)?;
     let (theirs, ours) = (header.versions, PROTOCOL_VERSIONS);

@@ -4,15 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::frame::{FrameError, PixelFormat};
 
-/// Why the daemon refused a client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// The manifest has no such task.
     #[error("the manifest has no task {task:?}")]
-    UnknownTask {
-        /// What the client asked for.
-        task: String,
-    },
+    UnknownTask { task: String },
     /// The client would send frames in another format than the manifest says.
     #[error("this task takes {expected:?} frames")]
     Format {
@@ -26,29 +22,16 @@ pub enum Refusal {
     #[error(
         "a frame of {bytes} bytes in the client's layout, a slot has {limit} (`stride` in the manifest)"
     )]
-    LayoutTooLarge {
-        /// What it takes.
-        bytes: u64,
-        /// What there is.
-        limit: u64,
-    },
+    LayoutTooLarge { bytes: u64, limit: u64 },
     /// The client's buffers cannot be imported.
     #[error("the client's buffers: {0}")]
     Buffers(BufferRefusal),
     /// The manifest does not name this user, nor a group of its.
     #[error("user {uid}, group {gid} may not feed this task (`allow` in the manifest)")]
-    NotAllowed {
-        /// The peer's user.
-        uid: u32,
-        /// The peer's group.
-        gid: u32,
-    },
+    NotAllowed { uid: u32, gid: u32 },
     /// The client's process has as many streams as one may have.
     #[error("this process has {limit} streams already (`streams_per_process` in the manifest)")]
-    StreamsOfProcess {
-        /// The most.
-        limit: u16,
-    },
+    StreamsOfProcess { limit: u16 },
     /// Every place is taken.
     #[error("all {clients} places of this task are taken (`clients` in the manifest)")]
     Full {
@@ -69,7 +52,6 @@ pub enum Refusal {
         "clients of user {uid} that were gone before they had submitted a frame took {limit_mib} MiB within a second: wait for a second"
     )]
     Unfinished {
-        /// The peer's user.
         uid: u32,
         /// How much it may be in a second, in MiB.
         limit_mib: u32,
@@ -85,7 +67,6 @@ pub enum BufferRefusal {
     /// More than there can be slots.
     #[error("{given} of them, this task has {slots} slots (`slots` in the manifest)")]
     TooMany {
-        /// How many were announced.
         given: u16,
         /// The most.
         slots: u16,
@@ -100,28 +81,17 @@ pub enum BufferRefusal {
     },
     /// Something else than memory.
     #[error("number {buffer} is neither a memory file nor a DMA-BUF")]
-    Kind {
-        /// Which.
-        buffer: u16,
-    },
+    Kind { buffer: u16 },
     /// A memory file that its owner could shorten.
     #[error("number {buffer} is a memory file without F_SEAL_SHRINK")]
-    Unsealed {
-        /// Which.
-        buffer: u16,
-    },
+    Unsealed { buffer: u16 },
     /// It cannot be read or mapped by the daemon.
     #[error("number {buffer} cannot be read by the daemon")]
-    Unreadable {
-        /// Which.
-        buffer: u16,
-    },
+    Unreadable { buffer: u16 },
     /// A frame does not fit.
     #[error("number {buffer} has {bytes} bytes, a frame takes {needed}")]
     TooSmall {
-        /// Which.
         buffer: u16,
-        /// Its size.
         bytes: u64,
         /// What the frame's layout takes.
         needed: u64,

@@ -10,7 +10,6 @@ use crate::frame::{FrameError, FrameSpec};
 pub(crate) const SLOTS_MAX: u16 = 256;
 /// The most results that can wait for a client.
 pub(crate) const RESULTS_MAX: u32 = 4096;
-/// Most bytes of a description.
 const DESCRIPTION_BYTES_MAX: u32 = 4 << 20;
 /// Most numbers that come with a frame.
 const VECTORS_MAX: u16 = 1024;
@@ -40,7 +39,6 @@ pub struct StreamTerms {
 /// Sizes of the outputs file: a [description](crate::Description), then areas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputTerms {
-    /// Bytes of the description.
     pub description_bytes: u32,
     /// How many areas; 0: answers come without outputs.
     pub areas: u16,
@@ -48,7 +46,6 @@ pub struct OutputTerms {
     pub area_bytes: u32,
 }
 
-/// Terms that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TermsError {
     /// Too few or too many slots.
@@ -57,19 +54,14 @@ pub enum TermsError {
     /// Not a ring's size.
     #[error("room for {0} results: it must be a power of two up to {RESULTS_MAX}")]
     Results(u32),
-    /// An impossible frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// Outputs that cannot be.
     #[error(
         "{areas} areas of {area_bytes} bytes with a description of {description_bytes}: at most {SLOTS_MAX} of {AREA_BYTES_MAX} with {DESCRIPTION_BYTES_MAX}, all or none"
     )]
     Outputs {
-        /// How many areas.
         areas: u16,
-        /// Bytes of one.
         area_bytes: u32,
-        /// Bytes of the description.
         description_bytes: u32,
     },
     /// More numbers than come with a frame.
@@ -78,13 +70,9 @@ pub enum TermsError {
     /// The crop is empty or larger than the frame.
     #[error("a crop of {width} x {height} in a frame of {frame_width} x {frame_height} pixels")]
     Crop {
-        /// Its columns.
         width: u32,
-        /// Its rows.
         height: u32,
-        /// The frame's columns.
         frame_width: u32,
-        /// The frame's rows.
         frame_height: u32,
     },
 }

@@ -5,9 +5,7 @@ use std::fmt;
 /// A range of protocol versions: of the opening, the descriptors and the layout of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionRange {
-    /// The oldest.
     pub lowest: u16,
-    /// The newest.
     pub highest: u16,
 }
 
@@ -196,12 +194,9 @@ pub enum MessageError {
         "the other side has protocol version {theirs}, this side {ours}: install releases with the same version"
     )]
     Version {
-        /// What the other side speaks.
         theirs: VersionRange,
-        /// What this side speaks.
         ours: VersionRange,
     },
-    /// Damaged.
     #[error("a malformed message")]
     Malformed,
 }

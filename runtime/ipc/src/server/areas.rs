@@ -93,7 +93,6 @@ impl OutputAreas {
         }
     }
 
-    /// Whether none is lent.
     #[must_use]
     pub fn are_all_back(&self) -> bool {
         self.places.iter().all(|place| place.area.is_some())

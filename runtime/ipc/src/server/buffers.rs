@@ -27,7 +27,6 @@ pub struct Rows {
     pub bytes: usize,
     /// From one row to the next.
     pub stride: usize,
-    /// How many.
     pub rows: usize,
 }
 

@@ -12,25 +12,14 @@ pub enum ChannelFault {
     /// Its submission ring's position is impossible.
     #[error("submissions: {0}")]
     Submissions(PositionError),
-    /// A descriptor is invalid.
     #[error("descriptor: {0}")]
     Descriptor(#[from] DescriptorError),
     /// It submitted a slot that is still submitted.
     #[error("slot {slot} was submitted again before it was released")]
-    SlotInUse {
-        /// Which.
-        slot: u16,
-    },
+    SlotInUse { slot: u16 },
     /// It submitted a slot by a handle of an earlier use.
     #[error("slot {slot} in generation {found}, it is {current}")]
-    StaleSlot {
-        /// Which.
-        slot: u16,
-        /// What the descriptor says.
-        found: u32,
-        /// What it should say.
-        current: u32,
-    },
+    StaleSlot { slot: u16, found: u32, current: u32 },
     /// It has more submissions without a result that it read than results have room.
     #[error("{unread} results unread, there is room for {capacity}")]
     ResultsUnread {

@@ -81,7 +81,6 @@ impl ServerChannel {
         )
     }
 
-    /// What was agreed.
     #[must_use]
     pub fn terms(&self) -> &StreamTerms {
         &self.shared.terms

@@ -21,34 +21,20 @@ pub struct PayloadReader {
 pub enum PayloadError {
     /// The slot was given back to the client meanwhile.
     #[error("slot {slot} no longer holds submission {sequence}")]
-    Released {
-        /// Which.
-        slot: u16,
-        /// The submission.
-        sequence: u64,
-    },
+    Released { slot: u16, sequence: u64 },
     /// The rows are not all inside the slot.
     #[error("{rows:?} leave the slot's {slot_bytes} bytes")]
     Outside {
         /// The rows that should have been read.
         rows: Rows,
-        /// The slot's size.
         slot_bytes: usize,
     },
     /// The client's own buffer did not give its bytes.
     #[error("the buffer of slot {slot} cannot be read")]
-    Unreadable {
-        /// Which.
-        slot: u16,
-    },
+    Unreadable { slot: u16 },
     /// The copy would have another size.
     #[error("{needed} bytes to copy, room for {room}")]
-    Room {
-        /// What the rows need.
-        needed: usize,
-        /// What there is.
-        room: usize,
-    },
+    Room { needed: usize, room: usize },
 }
 
 impl PayloadReader {

@@ -135,7 +135,6 @@ impl Submissions {
         Ok(())
     }
 
-    /// Sleeps until the client rings.
     #[cfg(all(loom, test))]
     pub(crate) fn wait_for_ring(&self) {
         self.shared.bell.wait();

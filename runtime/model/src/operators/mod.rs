@@ -203,7 +203,6 @@ impl Operator {
 }
 
 impl OperatorKind {
-    /// The shape of the result.
     pub fn output_shape(&self, of: &Operands<'_>) -> Result<Tensor, ShapeError> {
         with_operator!(self, operator => operator.shape(of))
     }

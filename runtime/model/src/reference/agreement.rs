@@ -97,7 +97,6 @@ pub struct ExpectedTensor {
     tolerances: Vec<f32>,
 }
 
-/// What was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Compared {
     /// Elements that had to agree, and did.
@@ -108,7 +107,6 @@ pub struct Compared {
     pub worst: f32,
 }
 
-/// What does not agree.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Mismatch {
     #[error("element {position} of `{output}` is {found}, expected {expected} within {tolerance}")]

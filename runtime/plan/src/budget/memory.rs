@@ -147,7 +147,6 @@ pub enum Purpose {
     CropCopies,
     /// Memory that clients read outputs from, one for each slot.
     OutputAreas,
-    /// The scheduler's tables.
     SchedulerTables,
     /// Stacks of the plan's threads.
     Stacks,

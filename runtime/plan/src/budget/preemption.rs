@@ -31,7 +31,6 @@ impl fmt::Display for PreemptedStage {
     }
 }
 
-/// The bound of a partition.
 pub(super) fn bound(resolved: &Resolved<'_>, partition: usize, budgets: &Budgets<'_>) -> Nanos {
     let of = |model: &Model<'_>, batch_max| match entries(resolved, partition, model, batch_max) {
         Some(entries) => entries

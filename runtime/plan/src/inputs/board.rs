@@ -83,7 +83,6 @@ pub struct Source {
     pub text: String,
 }
 
-/// A board's graphics processor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Gpu {

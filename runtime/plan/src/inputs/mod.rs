@@ -29,7 +29,6 @@ const _: () = assert!(BATCH_SIZES[BATCH_SIZES.len() - 1] as usize <= punctual_co
 /// All that [`Plan::build`](crate::Plan::build) looks at.
 #[derive(Clone, Debug)]
 pub struct PlanInputs {
-    /// The manifest's text.
     pub manifest_text: String,
     /// Where it came from: named in messages; paths in it are relative to its folder.
     pub manifest_path: PathBuf,
@@ -146,7 +145,6 @@ pub struct GpuHost {
     pub enforced: bool,
     /// Whether a stream's TPCs can be changed from one stage to the next, as masks can.
     pub redivides: bool,
-    /// The mechanism's name.
     pub mechanism: String,
     /// Memory of its own that may be taken, in bytes; of no account if it is integrated.
     pub memory_bytes: u64,

@@ -31,7 +31,6 @@ pub struct Plan {
     /// The manifest that asked for it.
     #[serde(serialize_with = "shown")]
     pub manifest: PathBuf,
-    /// The board's name.
     pub board: String,
     /// The power mode that the profiles hold for.
     pub power_mode: String,
@@ -233,7 +232,6 @@ pub struct TaskPlan {
     pub name: String,
     pub model: ModelId,
     pub partition: PartitionId,
-    /// Real-time or best-effort.
     pub criticality: Criticality,
     /// Least time between two frames of the task, all its clients together. Best-effort tasks may have none.
     pub period: Option<Nanos>,

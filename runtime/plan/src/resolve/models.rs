@@ -372,7 +372,6 @@ impl Model<'_> {
         self.package.network().stages.len() as u8
     }
 
-    /// The network's input.
     pub(crate) fn input(&self) -> Tensor {
         self.package.network().input.tensor()
     }

@@ -69,7 +69,6 @@ pub enum Numbers {
 }
 
 impl Drawn {
-    /// The network of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         Drawing::new(seed).finish()

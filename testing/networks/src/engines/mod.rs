@@ -21,7 +21,6 @@ use onnxruntime::lacks_softmax;
 pub(crate) use run::exits;
 pub use run::{Answers, Run, RunError, Subject};
 
-/// One of the engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Engine {
     Avx512,
@@ -32,7 +31,6 @@ pub enum Engine {
     Onnxruntime,
 }
 
-/// No engine has this name.
 #[derive(Clone, Debug, Error)]
 #[error("there is no engine `{name}`; there are avx512, avx2, neon, scalar, cuda and onnxruntime")]
 pub struct NoSuchEngine {

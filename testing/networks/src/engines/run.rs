@@ -53,7 +53,6 @@ pub enum RunError {
     Class { found: u16, expected: usize },
 }
 
-/// Why onnxruntime does not answer.
 #[derive(Debug, Error)]
 pub enum OnnxruntimeError {
     #[error(transparent)]

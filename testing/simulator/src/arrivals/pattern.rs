@@ -12,7 +12,6 @@ use super::Shape;
 pub enum Pattern {
     /// One request a period, from `phase` on; each up to `jitter` later than its turn (uniform).
     Periodic {
-        /// Requests a second.
         rate_hz: f64,
         /// When the first one is due.
         phase: Nanos,
@@ -108,7 +107,6 @@ pub struct TraceEntry {
 /// (section 4, Figure 6a). The trace itself is not used; this is synthesised: Poisson groups, log-normal sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bursts {
-    /// Groups a second.
     pub groups_hz: f64,
     /// Median number of images in a group.
     pub median: f64,

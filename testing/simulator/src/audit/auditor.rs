@@ -30,7 +30,6 @@ pub(super) enum Subject {
     Loaded(ModelId),
     /// A device could not bring a model's weights.
     NotLoaded(ModelId),
-    /// Anything else.
     Other,
 }
 

@@ -329,7 +329,6 @@ fn relax(case: &mut Case) {
     }
 }
 
-/// A client among `clients`.
 pub(super) fn client(random: &mut Random, clients: u16) -> ClientId {
     ClientId(random.below(u64::from(clients)) as u16)
 }

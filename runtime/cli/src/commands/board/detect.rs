@@ -84,7 +84,6 @@ impl Terminates for WriteError {
     }
 }
 
-/// Looks, prints, writes.
 pub fn run(options: &Options) -> Termination {
     let mut found = Found::now(&Look {
         device: options.device,

@@ -97,7 +97,6 @@ pub struct Gpu {
     pub bandwidth_gb_s: Option<f64>,
     /// The CUDA version of the driver.
     pub cuda: String,
-    /// The driver's build.
     pub driver_build: Option<String>,
     /// What the driver takes from the environment and is not as it should be.
     pub unmet_settings: Vec<String>,
@@ -146,7 +145,6 @@ pub struct Unit {
 #[derive(Clone, Debug, Serialize)]
 pub struct Refused {
     pub mechanism: Mechanism,
-    /// Why.
     pub reason: String,
 }
 

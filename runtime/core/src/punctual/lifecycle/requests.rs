@@ -11,7 +11,6 @@ use crate::time::Instant;
 /// Where a request is between its arrival and its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No request holds the buffer.
     Free,
     /// The intake is writing its input.
     Preparing,

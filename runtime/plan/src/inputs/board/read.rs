@@ -82,7 +82,6 @@ fn narrow(fact: Option<Fact<u64>>) -> Option<Fact<u16>> {
     })
 }
 
-/// Reads facts.
 struct Facts<'s, 'p, 'a> {
     sources: &'s [Source],
     problems: &'p mut Problems<'a>,

@@ -144,7 +144,6 @@ impl Bench {
         }
     }
 
-    /// Something that happens at `at`.
     pub fn schedule(&mut self, at: Instant, event: Event) -> (Instant, u64) {
         let key = (at, self.scheduled);
         self.scheduled += 1;
