@@ -8,8 +8,8 @@ use punctual_core::{
     ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, Scheduler, StageConfig, StageId,
     StageTime, TaskConfig, TaskId, Units, Weights,
 };
-use punctual_device::conformance::networks;
 use punctual_device::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device_conformance::networks;
 use punctual_device_cpu::{CpuDevice, StartError};
 use punctual_executor::{Events, drive};
 use punctual_kernels::Isa;

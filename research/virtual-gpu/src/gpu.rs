@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use emulated_cuda::{BegunLaunch, Config, Emulator, LaunchCost, LibraryError, Pace};
 use punctual_core::{ActionId, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId};
-use punctual_device::virtual_time::Oracle;
 use punctual_device::{Device, DeviceSpec, SubmitError};
 use punctual_device_cuda::driver::{Driver, Gpu, OpenError};
 use punctual_device_cuda::host::Host;
@@ -18,6 +17,7 @@ use punctual_device_cuda::{Counts, CudaSpec, StartError, SteppedDevice};
 use punctual_platform::clock::Clock;
 use punctual_simulator::device::TimedDevice;
 use punctual_simulator::samples::Answers;
+use punctual_simulator::virtual_device::Oracle;
 
 /// Why there is no such device.
 #[derive(Debug, thiserror::Error)]

@@ -5,8 +5,8 @@ use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_device::conformance::networks;
 use punctual_device::{Device, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device_conformance::networks;
 use punctual_device_cuda::{CudaSpec, Division};
 use punctual_model::Network;
 use punctual_simulator::device::TimedDevice;

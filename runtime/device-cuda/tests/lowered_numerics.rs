@@ -1,14 +1,12 @@
 //! Lowered networks run on the emulated kernels, launch by launch, against the reference.
 
 mod emulation;
-#[path = "../../device/tests/tied/mod.rs"]
-mod networks_of_tied_weights;
 
 use std::path::Path;
 
 use emulation::{Memory, assert_scores};
-use networks_of_tied_weights::{chain, pairs, pyramid, pyramid_of_bytes, tied};
-use punctual_device::conformance::networks;
+use punctual_device_conformance::networks;
+use punctual_device_conformance::tied::{chain, pairs, pyramid, pyramid_of_bytes, tied};
 use punctual_device_cpu::Evaluator;
 use punctual_device_cuda::lower::{self, Program, Target};
 use punctual_kernels::Isa;

@@ -1,15 +1,14 @@
 //! What networks are lowered to, without running anything.
 
-#[path = "../../device/tests/tied/mod.rs"]
-mod networks_of_tied_weights;
 mod unlowered;
 
 use punctual_cuda_kernels::Arguments;
-use punctual_device::conformance::networks;
+use punctual_device_conformance::networks;
+use punctual_device_conformance::tied::{
+    LEVELS, chain, pairs, pyramid, pyramid_of_bytes, tied, untied,
+};
 use punctual_device_cuda::lower::{LowerError, Place, Program, Target};
 use punctual_model::Network;
-
-use networks_of_tied_weights::{LEVELS, chain, pairs, pyramid, pyramid_of_bytes, tied, untied};
 
 const BATCHES: [u8; 4] = [1, 2, 4, 8];
 

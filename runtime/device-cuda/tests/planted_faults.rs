@@ -2,17 +2,15 @@
 //! says which of them a comparison of numbers on the emulated kernels notices, too.
 
 mod emulation;
-#[path = "../../device/tests/tied/mod.rs"]
-mod networks_of_tied_weights;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use emulation::Memory;
-use networks_of_tied_weights::{chain, pyramid};
 use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{Conv, Members, Output as OutputParams};
-use punctual_device::conformance::networks;
+use punctual_device_conformance::networks;
+use punctual_device_conformance::tied::{chain, pyramid};
 use punctual_device_cuda::lower::{self, LaunchList, LowerError, Place, Program, Target};
 use punctual_model::{Network, Output, OutputLayout, SolutionChoice};
 use punctual_types::{Element, View};

@@ -14,10 +14,8 @@
 //! | [`Provider`] | a kind of device: what it promises, what it takes, how it starts |
 //! | [`profile`] | measures stages on any provider's devices, and preparation on this machine |
 //! | [`verify`] | compares what a device of this machine answers with the reference interpreter |
-//! | [`conformance`] | what every device must do, as functions; a new device's tests call them |
-//! | [`virtual_time`] | takes as long as the profile says and sleeps for none of it: for tests of the loop |
 //!
-//! A new kind of device is an engine, a provider, and a call of the conformance suite.
+//! A new kind of device is an engine, a provider, and a call of the conformance suite (`testing/device-conformance`).
 //!
 //! # The way of a stage
 //! 1. An intake thread claims a request buffer ([`InputBuffers`]), writes the input, drops the claim.
@@ -35,7 +33,6 @@
 #![deny(unsafe_code)]
 
 mod catalogue;
-pub mod conformance;
 mod device;
 mod page_ledger;
 pub mod pool;
@@ -48,7 +45,6 @@ mod set;
 pub mod shell;
 mod spec;
 pub mod verify;
-pub mod virtual_time;
 pub mod weights;
 
 pub use catalogue::Catalogue;

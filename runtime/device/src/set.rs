@@ -193,6 +193,3 @@ impl<D: Device + ?Sized> Device for DeviceSet<D> {
         None
     }
 }
-
-#[cfg(test)]
-mod tests;

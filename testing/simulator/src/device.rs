@@ -1,8 +1,8 @@
 //! What runs the stages of a simulation.
 
+use crate::virtual_device::VirtualDevice;
 use punctual_core::Instant;
 use punctual_device::Device;
-use punctual_device::virtual_time::VirtualDevice;
 
 use crate::samples::Answers;
 use crate::timing::Draws;

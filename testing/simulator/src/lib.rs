@@ -21,6 +21,7 @@
 //! | [`run`] | a run from the first submission to the last verdict: start here |
 //! | `world`, [`device`] | clock, clients and device around [`punctual_executor::drive`] |
 //! | `clients`, `ledger`, [`samples`] | who submits and what goes wrong there; the ledger; what the exits say |
+//! | [`virtual_device`] | stages that take the time they are told and compute nothing |
 //! | [`timing`], [`faults`] | how long things really take, and what goes wrong, as data |
 //! | [`arrivals`], [`scenario`], [`layout`] | when requests come; what runs where |
 //! | [`observer`], [`audit`], [`fuzz`] | who looks on; the invariants; random cases with faults |
@@ -46,4 +47,5 @@ pub mod testbed;
 #[cfg(test)]
 mod tests;
 pub mod timing;
+pub mod virtual_device;
 mod world;

@@ -1,7 +1,7 @@
 //! One run: a scenario under a policy, from the first submission to the last verdict.
 
+use crate::virtual_device::VirtualDevice;
 use punctual_core::{Actions, Config, ConfigError, PolicySpec, Scheduler};
-use punctual_device::virtual_time::VirtualDevice;
 use punctual_executor::{Events, drive};
 use punctual_types::Random;
 use thiserror::Error;

@@ -1,8 +1,8 @@
 //! What the exits say: each request shows one picture of its model's calibration records, so its
 //! confidences and whether an answer is right do not depend on the policy.
 
+use crate::virtual_device::Oracle;
 use punctual_core::{Answer, Confidence, ModelId, RequestId, StageId, TaskId};
-use punctual_device::virtual_time::Oracle;
 
 use crate::scenario::Scenario;
 

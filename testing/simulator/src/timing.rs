@@ -1,7 +1,7 @@
 //! How long stages really take, drawn from a distribution around their budgets.
 
+use crate::virtual_device::{Course, Ending, Timing};
 use punctual_core::{Infer, Instant, ModelId, Nanos, PartitionConfig, StageTime};
-use punctual_device::virtual_time::{Course, Ending, Timing};
 use punctual_types::Random;
 use serde::{Deserialize, Serialize};
 

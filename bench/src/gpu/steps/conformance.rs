@@ -4,7 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use punctual_device::DeviceSpec;
-use punctual_device::conformance::{
+use punctual_device_conformance::{
     SCORE_TOLERANCE_OF_HALVES, Subject, confidence_tolerance, networks, suite,
 };
 use punctual_device_cuda::driver::Driver;

@@ -11,12 +11,12 @@ use punctual_core::{
     PolicySpec as _, Reply, RequestId, Scheduler, StageId, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
-use punctual_device::virtual_time::{Oracle, Uniform, Variation, VirtualDevice};
 use punctual_executor::{Events, World, drive};
 use punctual_model::Package;
 use punctual_plan::{
     Accounts, Board, Diagnostics, Host, PackageInput, Plan, PlanInputs, Policies, ProfileInput,
 };
+use punctual_simulator::virtual_device::{Oracle, Uniform, Variation, VirtualDevice};
 use punctual_types::Random;
 
 const MANIFEST: &str = include_str!("../../../cli/src/demo/manifest.toml");

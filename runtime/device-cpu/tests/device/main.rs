@@ -2,8 +2,6 @@
 
 mod conformance;
 mod mutations;
-#[path = "../../../device/tests/tied/mod.rs"]
-mod networks_of_tied_weights;
 mod outputs;
 mod profile;
 mod scores;

@@ -6,8 +6,8 @@ use punctual_core::{
     ActionId, Answer, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId,
     Window,
 };
-use punctual_device::conformance::networks;
 use punctual_device::{Device, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+use punctual_device_conformance::networks;
 use punctual_device_cpu::CpuDevice;
 use punctual_platform::Doorbell;
 

@@ -4,18 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual_core::ModelId;
-use punctual_device::conformance::networks;
 use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+use punctual_device_conformance::networks;
+use punctual_device_conformance::tied::{
+    LEVELS, chain, pairs, pyramid, pyramid_of, pyramid_of_bytes, tied, untied,
+};
 use punctual_device_cpu::{CpuDevice, Evaluator, image_layout, images, pack_image};
 use punctual_kernels::{Isa, Solution};
 use punctual_model::{
     Calibration, ImageLayout, Network, Package, SolutionChoice, SolutionMemory, reference,
 };
 use punctual_platform::Doorbell;
-
-use crate::networks_of_tied_weights::{
-    LEVELS, chain, pairs, pyramid, pyramid_of, pyramid_of_bytes, tied, untied,
-};
 
 /// Engines differ in the order of their sums; this is the bound on class scores that they must keep.
 const TOLERANCE: f32 = 1e-4;

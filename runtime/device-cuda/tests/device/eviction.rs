@@ -3,7 +3,7 @@
 use emulated_cuda::{After, Config, Outcome};
 use punctual_core::{Answer, Criticality, Event, PartitionId};
 use punctual_device::Device;
-use punctual_device::conformance::networks;
+use punctual_device_conformance::networks;
 use punctual_device_cuda::CudaSpec;
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
 use punctual_types::Random;

@@ -3,8 +3,8 @@
 
 use emulated_cuda::{After, Config, HungReset};
 use punctual_core::{ActionId, Answer, Event, ModelId};
-use punctual_device::conformance::networks;
 use punctual_device::{CacheSpec, Device, DeviceSpec, ModelSpec};
+use punctual_device_conformance::networks;
 use punctual_device_cuda::driver::Code;
 use punctual_device_cuda::{CudaSpec, DeviceError, Loss, Watchdog};
 

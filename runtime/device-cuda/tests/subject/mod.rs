@@ -11,12 +11,12 @@ use punctual_core::{
     ActionId, Answer, Criticality, Event, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_device::conformance::{
-    SCORE_TOLERANCE_OF_HALVES, Subject, Testable, confidence_tolerance, networks,
-};
 use punctual_device::pool::Wait;
 use punctual_device::{
     Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Shell,
+};
+use punctual_device_conformance::{
+    SCORE_TOLERANCE_OF_HALVES, Subject, Testable, confidence_tolerance, networks,
 };
 use punctual_device_cuda::driver::{Code, Driver, Gpu};
 use punctual_device_cuda::host::Host;

@@ -1,5 +1,6 @@
-//! Runs of a small scenario.
+//! Runs of a small scenario; what the device in virtual time does.
 
+mod conformance;
 mod faults;
 mod lateness;
 mod runs;

@@ -34,7 +34,7 @@ fn an_operator_is_named_in_the_files_that_contributing_lists_and_nowhere_else() 
     let named: BTreeSet<String> = ["rs", "cuh", "cu"]
         .into_iter()
         .flat_map(sources)
-        .filter(|(file, text)| is_product(file) && text.contains(name))
+        .filter(|(file, text)| needs_each_operator(file) && text.contains(name))
         .map(|(file, _)| file)
         .collect();
     let unlisted = named
@@ -57,7 +57,9 @@ fn an_operator_is_named_in_the_files_that_contributing_lists_and_nowhere_else() 
     );
 }
 
-fn is_product(file: &str) -> bool {
-    let ships = file.starts_with("kernels/") || file.starts_with("runtime/");
-    ships && !NOT_PRODUCT.iter().any(|part| file.contains(part))
+/// The engine, and what every device's tests draw networks from.
+fn needs_each_operator(file: &str) -> bool {
+    let folders = ["kernels/", "runtime/", "testing/device-conformance/"];
+    folders.iter().any(|folder| file.starts_with(folder))
+        && !NOT_PRODUCT.iter().any(|part| file.contains(part))
 }

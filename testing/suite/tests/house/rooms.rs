@@ -3,7 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// Folders from the ground up: a crate depends on crates of its own folder or of one below it, in its tests, too.
+/// Folders from the ground up: a crate depends on crates of its own folder or of one below it. Its own tests may also need
+/// what ships, and what `testing` has for them.
 const ROOMS: &[&[&str]] = &[
     &["kernels", "libsmctrl-sys"],
     &["models"],
@@ -11,16 +12,6 @@ const ROOMS: &[&[&str]] = &[
     &["testing", "hil-tests"],
     &["research"],
     &["bench"],
-];
-
-/// Crates whose own tests need one further up: kernels are compared with what the model says that operators mean; others
-/// run on the emulated driver, since they start the device inside the process.
-const TESTS_ABOVE: &[(&str, &str)] = &[
-    ("punctual-kernels", "punctual-model"),
-    ("punctual-device-cuda", "punctual-emulated-driver"),
-    ("punctual-device-cuda", "punctual-ptx"),
-    ("punctual-daemon", "punctual-emulated-driver"),
-    ("punctual", "punctual-emulated-driver"),
 ];
 
 /// What stands in the table's last column in addition to names: nothing of ours, any crate that ships, any crate.
@@ -97,18 +88,21 @@ fn floor(folder: &str) -> usize {
 fn upward(crates: &BTreeMap<String, Crate>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, of) in crates {
-        let in_tests = of
-            .tests_need
-            .iter()
-            .filter(|need| !TESTS_ABOVE.contains(&(name, need)));
-        for need in of.needs.iter().chain(in_tests) {
-            if crates
-                .get(need)
-                .is_some_and(|other| floor(&other.folder) > floor(&of.folder))
-            {
-                found.push(format!("{name} → {need}"));
-            }
-        }
+        let own = floor(&of.folder);
+        let mut find = |needs: &BTreeSet<String>, highest: usize| {
+            let above = |need: &&String| {
+                let other = crates.get(*need);
+                other.is_some_and(|other| floor(&other.folder) > highest)
+            };
+            found.extend(
+                needs
+                    .iter()
+                    .filter(above)
+                    .map(|need| format!("{name} → {need}")),
+            );
+        };
+        find(&of.needs, own);
+        find(&of.tests_need, own.max(floor("testing")));
     }
     found
 }
@@ -185,7 +179,14 @@ fn no_crate_depends_on_one_of_a_folder_further_up() {
     assert_eq!(upward(&crates), Vec::<String>::new());
     let core = crates.get_mut("punctual-core").expect("core");
     core.tests_need.insert("punctual-evaluation".to_owned());
-    assert_eq!(upward(&crates), ["punctual-core → punctual-evaluation"]);
+    core.needs.insert("punctual-simulator".to_owned());
+    assert_eq!(
+        upward(&crates),
+        [
+            "punctual-core → punctual-simulator",
+            "punctual-core → punctual-evaluation"
+        ]
+    );
 }
 
 #[test]

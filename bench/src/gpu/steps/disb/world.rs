@@ -194,7 +194,7 @@ mod tests {
     use super::super::plan::published;
     use super::*;
     use punctual_core::{Actions, Scheduler};
-    use punctual_device::conformance::networks;
+    use punctual_device_conformance::networks;
     use punctual_executor::drive;
     use punctual_plan::PolicyChoice;
     use punctual_types::Random;

@@ -19,10 +19,9 @@ use punctual_core::{
     StageConfig, StageTime,
 };
 
-use crate::catalogue::Catalogue;
-use crate::residency::Residency;
 use flight::{FULL_PACE, Flight};
 use link::Link;
+use punctual_device::{Catalogue, Residency};
 pub use timing::{Course, Ending, Oracle, Timing, Uniform, Variation};
 
 /// A device in virtual time. Its clock stands still until [`advance_to`](Self::advance_to).

@@ -1,4 +1,4 @@
-//! What every device must do, as functions that panic when it does not.
+//! What every device must do, as functions that panic when it does not, and the networks that devices are tested with.
 //!
 //! An implementation's tests give each function of [`suite`] a [`Subject`] that starts its devices;
 //! [`conforms!`](crate::conforms) makes a test of each. What is left out, and why:
@@ -9,6 +9,7 @@
 //! - Faults inside the device: only its own tests can plant them.
 //! - Allocation after start: the allocator belongs to a process, so it needs a test binary of
 //!   its own.
+#![forbid(unsafe_code)]
 
 mod builder;
 mod harness;
@@ -18,16 +19,13 @@ mod operators;
 mod paging;
 mod preemption;
 pub mod suite;
+pub mod tied;
 
 use std::sync::Arc;
 
 use punctual_core::{Instant, ModelId};
+use punctual_device::{Device, DeviceSpec, HostedDevice};
 use punctual_platform::{Doorbell, clock};
-
-use crate::device::Device;
-use crate::shell::HostedDevice;
-use crate::spec::DeviceSpec;
-use crate::virtual_time::{Oracle, Timing, VirtualDevice};
 
 /// Starts devices under test, and says what is expected of them.
 pub trait Subject {
@@ -112,29 +110,12 @@ impl<D: HostedDevice> Testable for D {
     }
 }
 
-impl<T: Timing, O: Oracle> Testable for VirtualDevice<T, O> {
-    fn now(&self) -> Instant {
-        self.now()
-    }
-
-    fn wait(&mut self, _: &Doorbell, _: u32, limit: Instant) {
-        let next = self.next_event().unwrap_or(limit).min(limit);
-        self.advance_to(next.max(self.now()));
-    }
-
-    fn pass(&mut self, until: Instant) {
-        self.advance_to(until);
-    }
-
-    fn write_input(&mut self, _: u16, _: ModelId, _: &[f32]) {}
-}
-
 /// A test of each of the named functions of [`suite`], on a subject: `conforms!(Cpu: windows_are_honoured, ...)`.
 #[macro_export]
 macro_rules! conforms {
     ($subject:expr => $($check:ident),* $(,)?) => {
         $(#[test] fn $check() {
-            $crate::conformance::suite::$check(&$subject);
+            $crate::suite::$check(&$subject);
         })*
     };
 }

@@ -1,5 +1,4 @@
-//! Networks whose operators have weights in common, for the tests of every device.
-#![allow(dead_code, reason = "each test uses its part")]
+//! Networks whose operators have weights in common.
 
 use std::collections::BTreeSet;
 

@@ -4,7 +4,7 @@ use punctual_core::{ActionId, Criticality, Event, Infer, ModelId, Nanos, Partiti
 
 use super::link::Order;
 use super::{Next, Oracle, Timing, VirtualDevice};
-use crate::device::{Device, SubmitError};
+use punctual_device::{Device, SubmitError};
 
 impl<T: Timing, O: Oracle> Device for VirtualDevice<T, O> {
     fn submit(&mut self, infer: &Infer) -> Result<(), SubmitError> {

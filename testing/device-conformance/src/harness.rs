@@ -12,8 +12,7 @@ use punctual_model::{Network, reference};
 use punctual_platform::Doorbell;
 
 use super::{Subject, Testable};
-use crate::device::Device;
-use crate::spec::DeviceSpec;
+use punctual_device::{Device, DeviceSpec};
 
 /// Longer than any action here takes, even on a busy machine. A device that is still silent then is stuck.
 const STUCK: Nanos = Nanos::from_millis(30_000);

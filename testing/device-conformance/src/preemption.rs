@@ -6,7 +6,7 @@ use punctual_model::Network;
 use super::harness::Harness;
 use super::suite::{start, write_inputs};
 use super::{Subject, networks};
-use crate::device::Device;
+use punctual_device::Device;
 
 /// A best-effort action stops when told to, wherever it is, and gives the same answer when it is
 /// run again; a real-time one runs to its end.

@@ -7,7 +7,7 @@ use punctual_core::{
 };
 
 use super::{Course, Ending, Timing, VirtualDevice};
-use crate::device::{Device, SubmitError};
+use punctual_device::{Device, SubmitError};
 
 /// Everything takes its budget; an action with an odd number ends as told.
 struct Exact(Ending);

@@ -13,8 +13,7 @@ pub use super::paging::{
 pub use super::preemption::{
     preempted_actions_can_be_run_again, preempted_actions_can_be_run_again_on,
 };
-use crate::device::{Device, SubmitError};
-use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device::{Device, DeviceSpec, ModelSpec, PartitionSpec, SubmitError};
 
 pub(super) const BATCHES: [u8; 4] = [1, 2, 4, 8];
 const BUFFERS: u16 = 8;

@@ -1,13 +1,65 @@
 //! Two devices as one, in virtual time.
 
-use super::*;
-use crate::virtual_time::{Course, Ending, Timing, VirtualDevice};
-use punctual_core::{
-    ACCURACY_BINS, Answer, BatchTime, Criticality, Instant, ModelConfig, Nanos, PartitionConfig,
-    RequestId, StageConfig, StageId, StageTime, Units, Weights, Window,
-};
+use std::cell::RefCell;
+use std::rc::Rc;
 
-type Virtual = VirtualDevice<Exact, fn(RequestId, ModelId, StageId) -> Answer>;
+use punctual_core::{
+    ACCURACY_BINS, ActionId, Answer, BatchTime, Criticality, Event, Infer, Instant, ModelConfig,
+    ModelId, Nanos, PartitionConfig, PartitionId, RequestId, StageConfig, StageId, StageTime,
+    Units, Weights, Window,
+};
+use punctual_device::{Device, DeviceSet, SubmitError};
+use punctual_simulator::virtual_device::{Course, Ending, Timing, VirtualDevice};
+
+type Oracle = fn(RequestId, ModelId, StageId) -> Answer;
+
+/// A device whose clock the test advances while a set owns it.
+#[derive(Clone)]
+struct Virtual(Rc<RefCell<VirtualDevice<Exact, Oracle>>>);
+
+impl Device for Virtual {
+    fn submit(&mut self, infer: &Infer) -> Result<(), SubmitError> {
+        self.0.borrow_mut().submit(infer)
+    }
+
+    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), SubmitError> {
+        self.0.borrow_mut().load(action, model)
+    }
+
+    fn unload(&mut self, model: ModelId) -> Result<(), SubmitError> {
+        self.0.borrow_mut().unload(model)
+    }
+
+    fn preempt(&mut self, partition: PartitionId, action: ActionId) {
+        self.0.borrow_mut().preempt(partition, action);
+    }
+
+    fn poll(&mut self) -> Option<Event> {
+        self.0.borrow_mut().poll()
+    }
+}
+
+/// Devices as a set, with what advances their clocks.
+struct Tested {
+    set: DeviceSet<Virtual>,
+    devices: Vec<Virtual>,
+}
+
+impl Tested {
+    fn new(devices: Vec<Virtual>, models: &[usize], partitions: &[Option<usize>]) -> Self {
+        let boxed = devices.iter().cloned().map(Box::new).collect();
+        Self {
+            set: DeviceSet::new(boxed, models, partitions),
+            devices,
+        }
+    }
+
+    fn advance(&self, ns: u64) {
+        for device in &self.devices {
+            device.0.borrow_mut().advance_to(Instant::from_nanos(ns));
+        }
+    }
+}
 
 /// Everything takes its budget.
 struct Exact;
@@ -65,8 +117,8 @@ fn virtual_device(models: usize, partitions: u16, ns: u64, pages: u32) -> Virtua
         share_max: 1000,
     };
     let partitions: Vec<PartitionConfig> = (0..partitions).map(partition).collect();
-    let answer: fn(RequestId, ModelId, StageId) -> Answer = own_id;
-    VirtualDevice::new(vec![model; models], &partitions, 8, Exact, answer).with_cache(pages)
+    let device = VirtualDevice::new(vec![model; models], &partitions, 8, Exact, own_id as Oracle);
+    Virtual(Rc::new(RefCell::new(device.with_cache(pages))))
 }
 
 fn infer(id: u64, partition: u16, model: u16) -> Infer {
@@ -90,13 +142,6 @@ fn infer(id: u64, partition: u16, model: u16) -> Infer {
     }
 }
 
-fn advance(device: &mut DeviceSet<Virtual>, ns: u64) {
-    let at = Instant::from_nanos(ns);
-    for device in &mut device.devices {
-        device.advance_to(at);
-    }
-}
-
 fn action(event: &Event) -> u64 {
     match event {
         Event::Finished(finished) => finished.action.0,
@@ -106,11 +151,11 @@ fn action(event: &Event) -> u64 {
 }
 
 /// Models 0 and 2 and partition 1 on the first device, models 1 and 3 and partitions 0 and 2 on the second.
-fn both(pages: u32) -> DeviceSet<Virtual> {
-    DeviceSet::new(
+fn both(pages: u32) -> Tested {
+    Tested::new(
         vec![
-            Box::new(virtual_device(2, 1, 100, pages)),
-            Box::new(virtual_device(2, 2, 100, pages)),
+            virtual_device(2, 1, 100, pages),
+            virtual_device(2, 2, 100, pages),
         ],
         &[0, 1, 0, 1],
         &[Some(1), Some(0), Some(1)],
@@ -120,12 +165,12 @@ fn both(pages: u32) -> DeviceSet<Virtual> {
 #[test]
 fn an_action_runs_on_the_device_of_its_model_under_that_devices_ids() {
     let mut device = both(0);
-    device.submit(&infer(1, 1, 2)).expect("it fits");
-    device.submit(&infer(2, 2, 3)).expect("it fits");
-    device.submit(&infer(3, 0, 1)).expect("it fits");
-    advance(&mut device, 100);
+    device.set.submit(&infer(1, 1, 2)).expect("it fits");
+    device.set.submit(&infer(2, 2, 3)).expect("it fits");
+    device.set.submit(&infer(3, 0, 1)).expect("it fits");
+    device.advance(100);
     let mut seen = Vec::new();
-    while let Some(event) = device.poll() {
+    while let Some(event) = device.set.poll() {
         let Event::Finished(finished) = event else {
             panic!("{event:?}");
         };
@@ -138,7 +183,7 @@ fn an_action_runs_on_the_device_of_its_model_under_that_devices_ids() {
 #[test]
 fn refusals_name_what_the_caller_named() {
     let mut device = both(1);
-    let refused = |device: &mut DeviceSet<Virtual>, infer: &Infer| device.submit(infer);
+    let refused = |device: &mut Tested, infer: &Infer| device.set.submit(infer);
     let (partition, model) = (PartitionId(1), ModelId(1));
     assert_eq!(
         refused(&mut device, &infer(1, 1, 1)),
@@ -157,23 +202,23 @@ fn refusals_name_what_the_caller_named() {
         Err(SubmitError::NotResident(ModelId(3)))
     );
     assert_eq!(
-        device.unload(ModelId(3)),
+        device.set.unload(ModelId(3)),
         Err(SubmitError::NotResident(ModelId(3)))
     );
     let mut resident = both(0);
     for id in 1..=2 {
-        resident.submit(&infer(id, 2, 3)).expect("room for two");
+        resident.set.submit(&infer(id, 2, 3)).expect("room for two");
     }
     assert_eq!(
         refused(&mut resident, &infer(3, 2, 3)),
         Err(SubmitError::Busy(PartitionId(2)))
     );
     assert_eq!(
-        resident.load(ActionId(4), ModelId(2)),
+        resident.set.load(ActionId(4), ModelId(2)),
         Err(SubmitError::Pinned(ModelId(2)))
     );
     assert_eq!(
-        resident.load(ActionId(4), ModelId(9)),
+        resident.set.load(ActionId(4), ModelId(9)),
         Err(SubmitError::UnknownModel(ModelId(9)))
     );
 }
@@ -183,11 +228,12 @@ fn each_devices_events_are_polled_in_turn() {
     let mut device = both(0);
     for (id, (partition, model)) in (1..).zip([(1, 0), (1, 0), (0, 1), (2, 1)]) {
         device
+            .set
             .submit(&infer(id, partition, model))
             .expect("it fits");
     }
-    advance(&mut device, 1_000);
-    let order: Vec<u64> = std::iter::from_fn(|| device.poll())
+    device.advance(1_000);
+    let order: Vec<u64> = std::iter::from_fn(|| device.set.poll())
         .map(|event| action(&event))
         .collect();
     assert_eq!(order, [1, 3, 2, 4]);
@@ -196,66 +242,71 @@ fn each_devices_events_are_polled_in_turn() {
 #[test]
 fn a_preemption_reaches_the_partition_that_it_names() {
     let mut device = both(0);
-    device.submit(&infer(1, 1, 0)).expect("it fits");
-    device.submit(&infer(2, 0, 1)).expect("it fits");
-    advance(&mut device, 50);
-    device.preempt(PartitionId(0), ActionId(2));
-    device.preempt(PartitionId(7), ActionId(1));
-    advance(&mut device, 99);
+    device.set.submit(&infer(1, 1, 0)).expect("it fits");
+    device.set.submit(&infer(2, 0, 1)).expect("it fits");
+    device.advance(50);
+    device.set.preempt(PartitionId(0), ActionId(2));
+    device.set.preempt(PartitionId(7), ActionId(1));
+    device.advance(99);
     assert_eq!(
-        device.poll(),
+        device.set.poll(),
         Some(Event::Preempted {
             action: ActionId(2)
         })
     );
-    assert_eq!(device.poll(), None);
+    assert_eq!(device.set.poll(), None);
 }
 
 #[test]
 fn weights_come_and_go_on_the_device_of_their_model() {
     let mut device = both(1);
-    device.load(ActionId(1), ModelId(3)).expect("a free page");
     device
+        .set
+        .load(ActionId(1), ModelId(3))
+        .expect("a free page");
+    device
+        .set
         .load(ActionId(2), ModelId(2))
         .expect("the other device's page");
     let (model, needs, free) = (ModelId(1), 1, 0);
     assert_eq!(
-        device.load(ActionId(3), ModelId(1)),
+        device.set.load(ActionId(3), ModelId(1)),
         Err(SubmitError::NoFreePages { model, needs, free })
     );
-    advance(&mut device, 1_000);
-    let mut loaded: Vec<u64> = std::iter::from_fn(|| device.poll())
+    device.advance(1_000);
+    let mut loaded: Vec<u64> = std::iter::from_fn(|| device.set.poll())
         .map(|event| action(&event))
         .collect();
     loaded.sort_unstable();
     assert_eq!(loaded, [1, 2]);
     device
+        .set
         .submit(&infer(4, 2, 3))
         .expect("its weights are there");
     assert_eq!(
-        device.unload(ModelId(3)),
+        device.set.unload(ModelId(3)),
         Err(SubmitError::WeightsInUse(ModelId(3)))
     );
-    device.unload(ModelId(2)).expect("nothing uses them");
+    device.set.unload(ModelId(2)).expect("nothing uses them");
 }
 
 #[test]
 fn with_one_device_absent_it_is_the_other() {
-    let only = || vec![Box::new(virtual_device(1, 1, 100, 0))];
-    let mut device = DeviceSet::new(only(), &[0], &[Some(0)]);
-    device.submit(&infer(1, 0, 0)).expect("it fits");
-    advance(&mut device, 100);
-    assert_eq!(device.poll().as_ref().map(action), Some(1));
-    let mut device = DeviceSet::new(only(), &[0], &[Some(0), None]);
+    let only = || vec![virtual_device(1, 1, 100, 0)];
+    let mut device = Tested::new(only(), &[0], &[Some(0)]);
+    device.set.submit(&infer(1, 0, 0)).expect("it fits");
+    device.advance(100);
+    assert_eq!(device.set.poll().as_ref().map(action), Some(1));
+    let mut device = Tested::new(only(), &[0], &[Some(0), None]);
     let (partition, model) = (PartitionId(1), ModelId(0));
     let refused = Err(SubmitError::OtherDevice { model, partition });
-    assert_eq!(device.submit(&infer(1, 1, 0)), refused);
-    device.preempt(partition, ActionId(1));
+    assert_eq!(device.set.submit(&infer(1, 1, 0)), refused);
+    device.set.preempt(partition, ActionId(1));
 }
 
 #[test]
 #[should_panic(expected = "a device that is not there")]
 fn nothing_is_on_a_device_that_is_absent() {
-    let only = vec![Box::new(virtual_device(1, 1, 100, 0))];
-    let _ = DeviceSet::new(only, &[0, 1], &[Some(0)]);
+    let only = vec![virtual_device(1, 1, 100, 0)];
+    let _ = Tested::new(only, &[0, 1], &[Some(0)]);
 }

@@ -7,8 +7,7 @@ use super::Subject;
 use super::harness::Harness;
 use super::networks;
 use super::suite::{BATCHES, partitions};
-use crate::device::{Device, SubmitError};
-use crate::spec::{CacheSpec, DeviceSpec, ModelSpec};
+use punctual_device::{CacheSpec, Device, DeviceSpec, ModelSpec, SubmitError};
 
 const A: ModelId = ModelId(0);
 const B: ModelId = ModelId(1);

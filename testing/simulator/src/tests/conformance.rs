@@ -6,12 +6,13 @@ use punctual_core::{
     ACCURACY_BINS, Answer, BatchTime, Confidence, Instant, ModelConfig, ModelId, Nanos,
     PartitionConfig, RequestId, StageConfig, StageId, StageTime, Units, Weights,
 };
-use punctual_device::conformance::Subject;
-use punctual_device::virtual_time::{Uniform, Variation, VirtualDevice};
-use punctual_device::{DeviceSpec, conforms};
+use punctual_device::DeviceSpec;
+use punctual_device_conformance::{Subject, Testable, conforms};
 use punctual_platform::Doorbell;
 
-type Oracle = fn(RequestId, ModelId, StageId) -> Answer;
+use crate::virtual_device::{Oracle, Timing, Uniform, Variation, VirtualDevice};
+
+type Answers = fn(RequestId, ModelId, StageId) -> Answer;
 
 struct Virtual;
 
@@ -23,8 +24,25 @@ fn oracle(request: RequestId, model: ModelId, stage: StageId) -> Answer {
     }
 }
 
+impl<T: Timing, O: Oracle> Testable for VirtualDevice<T, O> {
+    fn now(&self) -> Instant {
+        self.now()
+    }
+
+    fn wait(&mut self, _: &Doorbell, _: u32, limit: Instant) {
+        let next = self.next_event().unwrap_or(limit).min(limit);
+        self.advance_to(next.max(self.now()));
+    }
+
+    fn pass(&mut self, until: Instant) {
+        self.advance_to(until);
+    }
+
+    fn write_input(&mut self, _: u16, _: ModelId, _: &[f32]) {}
+}
+
 impl Subject for Virtual {
-    type Device = VirtualDevice<Uniform, Oracle>;
+    type Device = VirtualDevice<Uniform, Answers>;
 
     const COMPUTES: bool = false;
 
@@ -74,7 +92,7 @@ impl Subject for Virtual {
             &partitions,
             spec.request_buffers,
             variation.seeded(1),
-            oracle as Oracle,
+            oracle as Answers,
         )
         .with_cache(spec.cache.map_or(0, |cache| cache.pages));
         device.advance_to(Instant::from_nanos(1_000_000));
