@@ -1,11 +1,7 @@
 //! For the fuzz targets and the replay of their corpora, not for users: bytes of anybody's choice
 //! into each decoder. What is accepted must be possible, and encode to what was read.
 
-mod hostile_client;
-
 use std::sync::atomic::Ordering;
-
-pub use hostile_client::hostile_client;
 
 use crate::client::{ClientChannel, Disconnected, Outputs};
 use crate::description::Description;

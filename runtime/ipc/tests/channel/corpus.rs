@@ -5,6 +5,8 @@ use std::path::Path;
 
 use punctual_ipc::fuzzed;
 
+use crate::hostile_client::hostile_client;
+
 fn replay(target: &str, entry: impl Fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/fuzz/ipc/corpus");
     let mut count = 0;
@@ -34,6 +36,6 @@ fn clients_survive_their_daemons_memory() {
 #[test]
 fn daemons_survive_their_clients_memory() {
     replay("hostile_client", |script| {
-        let _ = fuzzed::hostile_client(script);
+        let _ = hostile_client(script);
     });
 }

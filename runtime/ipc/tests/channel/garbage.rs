@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use fastrand::Rng;
-use punctual_ipc::fuzzed::hostile_client;
 use punctual_ipc::internals::{self, Fields, pair, small_terms};
 use punctual_ipc::{
     ChannelFault, ClientChannel, Crop, Disconnected, ResultRecord, Results, Submissions, Verdict,
 };
 use punctual_platform::poll::Poller;
+
+use crate::hostile_client::hostile_client;
 
 fn submitted() -> (Submissions, Results, ClientChannel, Fields) {
     let (server, mut client) = pair(small_terms());

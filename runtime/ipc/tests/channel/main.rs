@@ -4,5 +4,7 @@ mod client_side;
 mod corpus;
 mod garbage;
 mod handshake;
+#[path = "../../../../testing/fuzz/ipc/hostile_client.rs"]
+mod hostile_client;
 mod outputs;
 mod sealed_memory;

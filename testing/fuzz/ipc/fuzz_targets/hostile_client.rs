@@ -4,6 +4,9 @@
 //!     cd runtime/ipc && cargo +nightly fuzz run hostile_client -- -max_len=512
 #![no_main]
 
+#[path = "../hostile_client.rs"]
+mod hostile_client;
+
 libfuzzer_sys::fuzz_target!(|script: &[u8]| {
-    let _ = punctual_ipc::fuzzed::hostile_client(script);
+    let _ = hostile_client::hostile_client(script);
 });

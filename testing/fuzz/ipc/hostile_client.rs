@@ -2,14 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
+use punctual_ipc::fuzzed;
+use punctual_ipc::internals::{Fields, pair_with_outputs, ring};
+use punctual_ipc::{
+    Answer, ChannelFault, ClientChannel, Crop, HandedOver, OutputAreas, Outputs, PayloadReader,
+    Rejection, ResultRecord, Results, Rows, Submissions, Verdict,
+};
 use punctual_platform::poll::Poller;
-
-use crate::client::{ClientChannel, Outputs};
-use crate::descriptor::Crop;
-use crate::handshake::{decode_answer, decode_opening};
-use crate::internals::{Fields, pair_with_outputs, ring};
-use crate::result::{Answer, HandedOver, Rejection, ResultRecord, Verdict};
-use crate::server::{ChannelFault, OutputAreas, PayloadReader, Results, Rows, Submissions};
 
 /// Lets `script` say what a hostile client and the daemon do in turn, until the daemon closes the connection
 /// or the script ends; then ends the channel as the daemon does. Returns the fault.
@@ -19,8 +18,7 @@ use crate::server::{ChannelFault, OutputAreas, PayloadReader, Results, Rows, Sub
 #[must_use]
 pub fn hostile_client(script: &[u8]) -> Option<ChannelFault> {
     // What could come over the socket instead of the handshake.
-    let _ = decode_opening(script);
-    let _ = decode_answer(script);
+    fuzzed::handshake(script);
     let (mut server, client) = pair_with_outputs();
     let areas = server.areas().expect("the terms have areas");
     let (submissions, payload, results) = server.split();
