@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use punctual_conformance::networks;
 use punctual_core::{
     ACCURACY_BINS, Actions, BatchTime, Confidence, Config, ConfigError, Criticality, Delivery,
     ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, Scheduler, StageConfig, StageId,
     StageTime, TaskConfig, TaskId, Units, Weights,
 };
 use punctual_device::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec};
-use punctual_device_conformance::networks;
 use punctual_device_cpu::{CpuDevice, StartError};
 use punctual_executor::{Events, drive};
 use punctual_kernels::Isa;

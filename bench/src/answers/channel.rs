@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hdrhistogram::Histogram;
 use punctual_client::{Crop, Lost, Options as ClientOptions, PixelFormat, now_ns};
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_model::{
     Calibration, Package, PackageError, PrepareProfile, Profile, ProfileKey, SolutionMemory,
     StageProfile,

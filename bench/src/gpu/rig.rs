@@ -310,7 +310,7 @@ pub fn picture(network: &Network, seed: u16) -> Vec<f32> {
 mod tests {
     use super::super::fixtures::cpu;
     use super::*;
-    use punctual_device_conformance::networks;
+    use punctual_conformance::networks;
 
     #[test]
     fn a_stage_is_run_for_its_batch_and_one_that_is_not_there_is_refused() {

@@ -256,7 +256,7 @@ impl Kernel for Conv2d {
 pub(super) mod tests {
     use super::*;
     use crate::{Inputs, Weights};
-    use punctual_model::reference::Alone;
+    use punctual_conformance::Alone;
 
     /// Values of which neighbours differ, and with them all weights of a sum.
     pub(in crate::conv) fn pattern(len: usize, period: usize) -> Vec<f32> {

@@ -4,11 +4,11 @@ use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use core::ptr::NonNull;
 use proptest::prelude::*;
 
+use punctual_conformance::Alone;
 use punctual_kernels::{
     BlockedLayout, Copy, CopySpec, Isa, Kernel, KernelError, Part, PlainCopy, Weights,
 };
 use punctual_model as model;
-use punctual_model::reference::Alone;
 use punctual_types::{Axis, Digit, Element, Piece, PieceError, Quantisation, Random, View};
 
 const AXES: [Axis; 4] = [Axis::Channel, Axis::Row, Axis::Column, Axis::Repeat];

@@ -2,12 +2,12 @@
 
 use crate::support::{cases, fits, isa, noise, shape};
 use proptest::prelude::*;
+use punctual_conformance::Alone;
 use punctual_kernels::quantised::{self, Convert, ConvertSpec};
 use punctual_kernels::{
     BlockedLayout, ConvInput, Image, Inputs, Isa, Kernel, Part, PlanarLayout, PoolSpec, Weights,
 };
 use punctual_model as model;
-use punctual_model::reference::Alone;
 use punctual_types::{Activation, BinaryFunction, Extent, Padding, PoolKind, Quantisation, Window};
 
 /// Bytes that follow from `seed`.

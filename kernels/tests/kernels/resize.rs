@@ -2,9 +2,9 @@
 
 use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use proptest::prelude::*;
+use punctual_conformance::Alone;
 use punctual_kernels::{BlockedLayout, Isa, KernelError, Resize, ResizeSpec};
 use punctual_model as model;
-use punctual_model::reference::Alone;
 use punctual_types::{Coordinates, Extent, Filter, Quantisation, Resampling, Rounding};
 
 fn rounding() -> impl Strategy<Value = Rounding> {

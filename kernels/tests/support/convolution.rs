@@ -1,9 +1,9 @@
 //! Convolutions to try, with their tensors and what must come out.
 
 use proptest::prelude::*;
+use punctual_conformance::Alone;
 use punctual_kernels::{BlockedLayout, Conv2dSpec, ConvInput, Isa, PlanarLayout, Shape};
 use punctual_model::Conv2d;
-use punctual_model::reference::Alone;
 use punctual_types::{Activation, Extent, Padding, Window};
 
 use super::{blocked, fits, isa, noise, shape, tolerance};

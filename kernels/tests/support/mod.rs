@@ -9,9 +9,9 @@ pub mod convolution;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use punctual_conformance::Alone;
 use punctual_kernels::{BlockedLayout, Image, Inputs, Isa, Kernel, Part, Shape};
 use punctual_model::OperatorKind;
-use punctual_model::reference::Alone;
 use punctual_types::{Activation, Random, Window};
 
 /// That many cases, the same on each run; no more than `PROPTEST_CASES`, where that is set.

@@ -4,7 +4,7 @@
 mod emulation;
 
 use emulation::{Memory, assert_scores};
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_device_cuda::PAGE_BYTES;
 use punctual_device_cuda::lower::{Program, Target};
 use punctual_model::{DistinctWeights, Network, reference};

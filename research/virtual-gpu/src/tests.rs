@@ -1,12 +1,12 @@
 //! The device in virtual time: that its stages take the time of their launches where their masks leave them.
 
 use emulated_cuda::{BegunLaunch, LaunchCost, Pace};
+use punctual_conformance::networks;
 use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, PartitionId, RequestId,
     StageId, Window,
 };
 use punctual_device::{Device, DeviceSpec, ModelSpec, PartitionSpec};
-use punctual_device_conformance::networks;
 use punctual_device_cuda::{CudaSpec, Division};
 use punctual_model::Network;
 use punctual_simulator::device::TimedDevice;

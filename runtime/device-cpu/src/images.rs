@@ -68,7 +68,7 @@ fn isa(lanes: u8) -> Result<Isa, ImageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_device_conformance::networks;
+    use punctual_conformance::networks;
     use punctual_model::Calibration;
 
     fn package() -> Package {

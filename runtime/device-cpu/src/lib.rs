@@ -23,7 +23,7 @@
 //! use std::sync::Arc;
 //! use punctual_core::{ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId};
 //! use punctual_core::{RequestId, StageId, Window};
-//! use punctual_device_conformance::networks;
+//! use punctual_conformance::networks;
 //! use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
 //! use punctual_device_cpu::CpuDevice;
 //! use punctual_platform::Doorbell;

@@ -130,7 +130,7 @@ pub(crate) const fn scratch_stride(floats: usize) -> usize {
 mod tests {
     use super::*;
     use crate::lower::lower;
-    use punctual_device_conformance::networks;
+    use punctual_conformance::networks;
     use punctual_kernels::AlignedBuffer;
 
     #[test]

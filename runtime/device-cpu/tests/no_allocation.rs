@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use punctual_conformance::networks;
 use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId, Window,
 };
 use punctual_device::{CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
-use punctual_device_conformance::networks;
 use punctual_device_cpu::CpuDevice;
 use punctual_model::{OutputLayout, SolutionChoice};
 use punctual_platform::areas::Area;

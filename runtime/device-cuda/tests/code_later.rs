@@ -3,7 +3,7 @@
 mod subject;
 
 use emulated_cuda::{Config, Emulator};
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_device_cuda::{Code, CudaSpec};
 use punctual_model::{Network, reference};
 use subject::{Cuda, cuda};

@@ -8,8 +8,8 @@
 mod places;
 mod subject;
 
-use punctual_device_conformance::conforms;
-use punctual_device_conformance::{networks, suite};
+use punctual_conformance::conforms;
+use punctual_conformance::{networks, suite};
 use subject::Emulated;
 
 conforms!(Emulated =>
@@ -61,9 +61,9 @@ mod beside_cells {
     use std::sync::Arc;
 
     use emulated_cuda::{Config, Emulator};
+    use punctual_conformance::conforms;
+    use punctual_conformance::{Subject, networks, suite};
     use punctual_device::DeviceSpec;
-    use punctual_device_conformance::conforms;
-    use punctual_device_conformance::{Subject, networks, suite};
     use punctual_device_cuda::partition::Mechanism;
     use punctual_platform::Doorbell;
 

@@ -9,9 +9,9 @@ mod subject;
 use std::sync::Arc;
 
 use emulated_cuda::{After, Config, Emulator, LaunchRecord};
+use punctual_conformance::networks;
 use punctual_core::{Answer, Criticality, Event, Infer, Nanos, PartitionId};
 use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
-use punctual_device_conformance::networks;
 use punctual_device_cuda::driver::Context;
 use punctual_device_cuda::kernel_padding::{
     KernelPaddingError, KernelPaddingSpec, LaunchTime, LaunchTimes,

@@ -5,8 +5,8 @@ mod emulation;
 use std::path::Path;
 
 use emulation::{Memory, assert_scores};
-use punctual_device_conformance::networks;
-use punctual_device_conformance::tied::{chain, pairs, pyramid, pyramid_of_bytes, tied};
+use punctual_conformance::networks;
+use punctual_conformance::tied::{chain, pairs, pyramid, pyramid_of_bytes, tied};
 use punctual_device_cpu::Evaluator;
 use punctual_device_cuda::lower::{self, Program, Target};
 use punctual_kernels::Isa;

@@ -2,11 +2,9 @@
 
 mod unlowered;
 
+use punctual_conformance::networks;
+use punctual_conformance::tied::{LEVELS, chain, pairs, pyramid, pyramid_of_bytes, tied, untied};
 use punctual_cuda_kernels::Arguments;
-use punctual_device_conformance::networks;
-use punctual_device_conformance::tied::{
-    LEVELS, chain, pairs, pyramid, pyramid_of_bytes, tied, untied,
-};
 use punctual_device_cuda::lower::{LowerError, Place, Program, Target};
 use punctual_model::Network;
 

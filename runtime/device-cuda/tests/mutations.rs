@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use interpreted::Inputs;
-use punctual_device_conformance::mutations::{mutant, mutant_without, smallest};
+use punctual_conformance::mutations::{mutant, mutant_without, smallest};
 use punctual_device_cuda::lower::{LowerError, Program, Target};
 use punctual_model::{Network, OutputLayout};
 use punctual_types::Random;

@@ -8,11 +8,11 @@ mod subject;
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
+use punctual_conformance::networks;
 use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId, Window,
 };
 use punctual_device::{CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec};
-use punctual_device_conformance::networks;
 use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::{CudaDevice, CudaSpec, Division};
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};

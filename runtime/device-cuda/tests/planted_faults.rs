@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use emulation::Memory;
+use punctual_conformance::networks;
+use punctual_conformance::tied::{chain, pyramid};
 use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{Conv, Members, Output as OutputParams};
-use punctual_device_conformance::networks;
-use punctual_device_conformance::tied::{chain, pyramid};
 use punctual_device_cuda::lower::{self, LaunchList, LowerError, Place, Program, Target};
 use punctual_model::{Network, Output, OutputLayout, SolutionChoice};
 use punctual_types::{Element, View};

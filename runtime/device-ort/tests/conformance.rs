@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
+use punctual_conformance::{Subject, networks, suite};
 use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
-use punctual_device_conformance::{Subject, networks, suite};
 use punctual_device_ort::{Library, LibraryError, OrtDevice, StartError, named};
 use punctual_platform::Doorbell;
 

@@ -15,7 +15,7 @@
 //! | [`profile`] | measures stages on any provider's devices, and preparation on this machine |
 //! | [`verify`] | compares what a device of this machine answers with the reference interpreter |
 //!
-//! A new kind of device is an engine, a provider, and a call of the conformance suite (`testing/device-conformance`).
+//! A new kind of device is an engine, a provider, and a call of the conformance suite (`testing/conformance`).
 //!
 //! # The way of a stage
 //! 1. An intake thread claims a request buffer ([`InputBuffers`]), writes the input, drops the claim.

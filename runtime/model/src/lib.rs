@@ -19,8 +19,6 @@ mod contents;
 mod exit;
 mod floats;
 mod footprint;
-#[doc(hidden)]
-pub mod internals;
 mod layout;
 mod limits;
 mod liveness;

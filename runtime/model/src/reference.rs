@@ -1,12 +1,11 @@
 //! The reference interpreter: what a network means, in plain loops. It is the oracle that the compiler, the devices and,
-//! operator by operator ([`Alone`]), the kernels are tested against; it shares no code with any of them and is no way to run
+//! operator by operator, the kernels are tested against; it shares no code with any of them and is no way to run
 //! anything in earnest.
 //!
 //! Tensors are planar (channel, row, column), sums are made in f64; on bytes in integers. What an operator computes is said
 //! next to its meaning, in [`operators`](crate::operators).
 
 pub mod agreement;
-mod alone;
 pub(crate) mod noise;
 pub(crate) mod quantised;
 pub(crate) mod windows;
@@ -18,8 +17,6 @@ use punctual_types::Quantisation;
 use crate::operators::meaning::{Meaning, Site};
 use crate::{Network, Operator, Output, Stage, Tensor, TensorId, with_operator};
 use noise::Noise;
-
-pub use alone::Alone;
 
 /// One image's tensors while a network runs: at first the input, between stages what is carried.
 pub type Values = BTreeMap<TensorId, Vec<f32>>;

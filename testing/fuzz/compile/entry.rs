@@ -1,9 +1,9 @@
 //! A package file, run: what the fuzzer and the tests without one have in common.
 
 use punctual_device_cpu::Evaluator;
+use punctual_fuzzed::exercise;
 use punctual_kernels::Isa;
-use punctual_model::Network;
-use punctual_model::internals::{exercise, opened};
+use punctual_model::{Network, Package};
 
 /// Larger networks are valid, and would keep a test busy for minutes.
 const WORK_MAX: u64 = 1 << 18;
@@ -14,7 +14,7 @@ const VALUES: [f32; 2] = [0.5, f32::NAN];
 /// Runs the network of a package file, if it is one: by the reference interpreter, and with each instruction set of the CPU
 /// device that this processor has. Whether it ran.
 pub fn package(file: &[u8]) -> bool {
-    let Some(package) = opened(file) else {
+    let Ok(package) = Package::decode_unverified(file) else {
         return false;
     };
     let _ = exercise(file);

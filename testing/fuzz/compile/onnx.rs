@@ -1,7 +1,7 @@
 //! An ONNX file, compiled and run.
 
 use punctual_compile::{CompileOptions, InputOptions, compile};
-use punctual_model::internals::{Outcome, exercise};
+use punctual_fuzzed::{Outcome, exercise};
 use punctual_model::{AnswerKind, Calibration};
 
 use super::entry::package;

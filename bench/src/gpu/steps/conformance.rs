@@ -3,10 +3,10 @@
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
-use punctual_device::DeviceSpec;
-use punctual_device_conformance::{
+use punctual_conformance::{
     SCORE_TOLERANCE_OF_HALVES, Subject, confidence_tolerance, networks, suite,
 };
+use punctual_device::DeviceSpec;
 use punctual_device_cuda::driver::Driver;
 use punctual_device_cuda::{CudaDevice, CudaSpec};
 use punctual_platform::{Doorbell, clock};

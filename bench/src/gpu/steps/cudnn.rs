@@ -293,7 +293,7 @@ impl Drop for Torch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_device_conformance::networks as small;
+    use punctual_conformance::networks as small;
 
     /// Without PyTorch the test prints a notice and passes.
     #[test]

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use punctual_compile::{CompileError, InputOptions, Overrides, compile_with};
+use punctual_conformance::networks;
 use punctual_core::Nanos;
 use punctual_cuda_kernels::KERNELS;
 use punctual_device::profile::Subject;
 use punctual_device::verify::{Request, verify};
-use punctual_device_conformance::networks;
 use punctual_device_cuda::CudaProvider;
 use punctual_device_cuda::driver::Attribute;
 use punctual_device_cuda::kernel_padding::KernelPaddingSpec;

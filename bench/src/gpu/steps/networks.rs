@@ -1,6 +1,6 @@
 //! The networks that steps measure: those of the papers, with drawn weights; tiny ones where everything is tiny.
 
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_model::Network;
 use punctual_roofline::structures::Structure;
 

@@ -287,7 +287,7 @@ fn report(networks: &[Network], beat: Beat, found: &[Found; 4], counts: &Counts)
 mod tests {
     use super::super::super::fixtures::cpu;
     use super::*;
-    use punctual_device_conformance::networks;
+    use punctual_conformance::networks;
 
     #[test]
     fn real_time_networks_are_due_at_their_times_while_best_effort_stages_go_on() {

@@ -1,7 +1,7 @@
 //! Every tile and every way of making sums, against the reference.
 
+use punctual_conformance::Alone;
 use punctual_model::QuantisedConv2d;
-use punctual_model::reference::Alone;
 use punctual_types::{Activation, Extent, Padding, Window};
 
 use super::*;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
 use emulated_cuda::Config;
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_model::{Calibration, Package, Profile};
 
 use crate::emulated_gpu::{FILLED, folder_of};

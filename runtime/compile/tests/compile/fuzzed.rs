@@ -9,7 +9,7 @@ use std::path::Path;
 
 use fastrand::Rng;
 use punctual_compile::{CompileOptions, InputOptions, compile};
-use punctual_model::internals::{sealed, sections};
+use punctual_fuzzed::{sealed, sections};
 use punctual_model::{AnswerKind, Calibration};
 
 /// Small networks with many kinds of operators.

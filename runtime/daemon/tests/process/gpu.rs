@@ -6,7 +6,7 @@ use crate::emulated_gpu::{folder, profiled, profiled_of, turn};
 use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, result, submit};
 use emulated_cuda::{Config, HungReset, LaunchFault};
 use punctual_client::{Crop, Options};
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_ipc::{Answer, ClientChannel, Failure, PixelFormat, Rejection, ResultRecord, Verdict};
 use punctual_model::{AnswerKind, Calibration, Operator, Output, Package, reference};
 use punctual_platform::clock;

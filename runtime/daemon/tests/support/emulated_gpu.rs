@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use emulated_cuda::{Config, Emulator};
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_model::{Calibration, LaunchProfile, Package, PrepareProfile, Profile};
 
 use crate::support::{Folder, profile};

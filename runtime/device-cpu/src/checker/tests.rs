@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_kernels::{Gather, Isa};
 use punctual_model::{OutputLayout, reference};
 

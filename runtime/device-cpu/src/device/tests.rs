@@ -14,11 +14,11 @@ use super::*;
 use crate::CpuProvider;
 use crate::executable::Planted;
 use crate::shared::{Operands, Space};
+use punctual_conformance::networks;
 use punctual_device::Device;
 use punctual_device::profile::Subject;
 use punctual_device::verify;
 use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider};
-use punctual_device_conformance::networks;
 use punctual_model::{Calibration, Footprint, Network, Package, Promises};
 
 /// Longer than any action here takes, even on a busy machine.

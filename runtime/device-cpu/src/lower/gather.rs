@@ -124,7 +124,7 @@ impl Lowering<'_> {
 #[cfg(test)]
 mod tests {
     use crate::lower::lower;
-    use punctual_device_conformance::networks;
+    use punctual_conformance::networks;
     use punctual_kernels::Isa;
 
     /// Channels that each gather still moves.

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use punctual_conformance::{Subject, networks, suite};
 use punctual_core::ModelId;
 use punctual_device::{CacheSpec, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
-use punctual_device_conformance::{Subject, networks, suite};
 use punctual_device_cpu::CpuDevice;
 use punctual_model::{Network, Package, SolutionChoice, SolutionMemory};
 use punctual_platform::Doorbell;
@@ -60,7 +60,7 @@ impl Subject for Cpu {
 }
 
 mod cpu {
-    punctual_device_conformance::conforms!(super::DIRECT =>
+    punctual_conformance::conforms!(super::DIRECT =>
         answers_equal_the_reference,
     survivors_of_different_batches_run_together,
     request_buffers_are_used_again_by_other_models,
@@ -77,7 +77,7 @@ mod cpu {
 }
 
 mod cpu_with_solutions {
-    punctual_device_conformance::conforms!(super::SPECIALISED =>
+    punctual_conformance::conforms!(super::SPECIALISED =>
         answers_equal_the_reference,
     survivors_of_different_batches_run_together,
     request_buffers_are_used_again_by_other_models,

@@ -5,7 +5,7 @@
 use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_device_conformance::mutations::{Mutant, mutant, smallest};
+use punctual_conformance::mutations::{Mutant, mutant, smallest};
 use punctual_device_cpu::{Evaluator, ExitResult, image_layout, pack_image};
 use punctual_kernels::{Isa, Solution};
 use punctual_model::reference::agreement::{self, ExpectedExit, Mismatch, Precision};

@@ -1,7 +1,7 @@
 //! What exits give as outputs, against the plain interpreter, on every instruction set of this machine: written row by
 //! row and at the end of a stage, by one core and by two.
 
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
 use punctual_model::{

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use punctual_conformance::networks;
 use punctual_core::ModelId;
 use punctual_device::profile::{
     self, Effort, Frame, MeasureError, Other, Phase, Progress, Request, Subject,
     measure_preparation,
 };
 use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider};
-use punctual_device_conformance::networks;
 use punctual_device_cpu::{
     CpuDevice, CpuProvider, SolutionRequest, StartError, machine, measure_solutions,
 };

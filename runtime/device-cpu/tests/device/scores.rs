@@ -1,6 +1,6 @@
 //! The CPU device's kernels and memory against the plain interpreter, on every instruction set of this machine.
 
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::{Isa, Solution};
 use punctual_model::{Network, SolutionChoice, reference};

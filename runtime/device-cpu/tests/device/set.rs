@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use punctual_conformance::networks;
 use punctual_core::{
     ActionId, Answer, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId,
     Window,
 };
 use punctual_device::{Device, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
-use punctual_device_conformance::networks;
 use punctual_device_cpu::CpuDevice;
 use punctual_platform::Doorbell;
 

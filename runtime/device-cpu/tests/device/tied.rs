@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use punctual_core::ModelId;
-use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
-use punctual_device_conformance::networks;
-use punctual_device_conformance::tied::{
+use punctual_conformance::networks;
+use punctual_conformance::tied::{
     LEVELS, chain, pairs, pyramid, pyramid_of, pyramid_of_bytes, tied, untied,
 };
+use punctual_core::ModelId;
+use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
 use punctual_device_cpu::{CpuDevice, Evaluator, image_layout, images, pack_image};
 use punctual_kernels::{Isa, Solution};
 use punctual_model::{

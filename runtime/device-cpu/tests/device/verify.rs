@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use punctual_conformance::networks;
 use punctual_core::Nanos;
 use punctual_device::profile::{Phase, Subject};
 use punctual_device::verify::{self, Request, verify};
 use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec, Provider};
-use punctual_device_conformance::networks;
 use punctual_device_cpu::{CpuDevice, CpuProvider, StartError};
 use punctual_kernels::Solution;
 use punctual_model::{

@@ -1,9 +1,9 @@
 //! Stages that are evicted at a certain look of a kernel at its guard, and what becomes of them.
 
 use emulated_cuda::{After, Config, Outcome};
+use punctual_conformance::networks;
 use punctual_core::{Answer, Criticality, Event, PartitionId};
 use punctual_device::Device;
-use punctual_device_conformance::networks;
 use punctual_device_cuda::CudaSpec;
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
 use punctual_types::Random;

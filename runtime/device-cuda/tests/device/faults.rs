@@ -2,9 +2,9 @@
 //! fails at once until the process ends.
 
 use emulated_cuda::{After, Config, HungReset};
+use punctual_conformance::networks;
 use punctual_core::{ActionId, Answer, Event, ModelId};
 use punctual_device::{CacheSpec, Device, DeviceSpec, ModelSpec};
-use punctual_device_conformance::networks;
 use punctual_device_cuda::driver::Code;
 use punctual_device_cuda::{CudaSpec, DeviceError, Loss, Watchdog};
 

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use emulated_cuda::{After, Config, Emulator};
+use punctual_conformance::{SCORE_TOLERANCE_OF_HALVES, Testable, confidence_tolerance, networks};
 use punctual_core::{Answer, Criticality, Event, Infer, Nanos, PartitionId};
 use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, SubmitError};
-use punctual_device_conformance::{
-    SCORE_TOLERANCE_OF_HALVES, Testable, confidence_tolerance, networks,
-};
 use punctual_device_cuda::StartError;
 use punctual_device_cuda::driver::Code;
 use punctual_device_cuda::partition::{Mechanism, Partitioner, SmSet};

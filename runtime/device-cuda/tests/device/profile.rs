@@ -4,10 +4,10 @@ use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
+use punctual_conformance::networks;
 use punctual_device::pool::Wait;
 use punctual_device::profile::{self, Effort, Request, Subject};
 use punctual_device::{DeviceSpec, PartitionSpec, Provider};
-use punctual_device_conformance::networks;
 use punctual_device_cuda::driver::{Driver, Gpu};
 use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
 use punctual_device_cuda::partition::Mechanism;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
+use punctual_conformance::networks;
 use punctual_core::Event;
 use punctual_device::{Device, DeviceSpec, ModelSpec};
-use punctual_device_conformance::networks;
 use punctual_device_cuda::driver::{Code, OpenError};
 use punctual_device_cuda::partition::{Mechanism, SmSet};
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};

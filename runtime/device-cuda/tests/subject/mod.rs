@@ -7,6 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator, Outcome, REFUSED, is_real};
+use punctual_conformance::{
+    SCORE_TOLERANCE_OF_HALVES, Subject, Testable, confidence_tolerance, networks,
+};
 use punctual_core::{
     ActionId, Answer, Criticality, Event, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
@@ -14,9 +17,6 @@ use punctual_core::{
 use punctual_device::pool::Wait;
 use punctual_device::{
     Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Shell,
-};
-use punctual_device_conformance::{
-    SCORE_TOLERANCE_OF_HALVES, Subject, Testable, confidence_tolerance, networks,
 };
 use punctual_device_cuda::driver::{Code, Driver, Gpu};
 use punctual_device_cuda::host::Host;

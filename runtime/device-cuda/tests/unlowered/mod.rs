@@ -1,6 +1,6 @@
 //! A network of which one operator has no kernel.
 
-use punctual_device_conformance::networks;
+use punctual_conformance::networks;
 use punctual_model::{Network, OperatorKind};
 
 /// Its attention has heads of more channels than the kernels take.

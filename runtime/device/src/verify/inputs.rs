@@ -109,7 +109,7 @@ fn numbers(count: usize, kind: Kind, random: &mut Random) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_device_conformance::networks;
+    use punctual_conformance::networks;
 
     #[test]
     fn pictures_are_in_their_normalised_range_and_zeros_have_both_signs() {

@@ -50,8 +50,8 @@ impl Package {
         Ok(package)
     }
 
-    /// What [`open`](Self::open) makes of these bytes in a file.
-    pub(crate) fn decode_unverified(bytes: &[u8]) -> Result<Self, PackageError> {
+    /// What [`open`](Self::open) makes of these bytes in a file: [`verify`](Self::verify) says whether its weights are right.
+    pub fn decode_unverified(bytes: &[u8]) -> Result<Self, PackageError> {
         Self::from_source(&Source::Bytes(bytes))
     }
 

@@ -145,7 +145,7 @@ fn a_box_gives_way_to_a_better_one_of_its_class() {
     let best = [0.5, 0.75, 0.5];
     let scores = [0.5, 0.75, 0.0, 0.0, 0.0, 0.5];
     let rows = |&decoder: &Decoder| {
-        let list = reference::Alone::new(Detections { scoring, decoder });
+        let list = punctual_conformance::Alone::new(Detections { scoring, decoder });
         let list = list.reads([3, 1, 1], &best).reads([4, 1, 3], &boxes);
         let list = list.reads([2, 1, 3], &scores).run();
         let columns = decoder.rows as usize + 1;

@@ -1,7 +1,7 @@
 //! Profiles and calibration records that were damaged: refused, or fit to be used.
 
 use fastrand::Rng;
-use punctual_model::internals::{exercise_calibration, exercise_profile};
+use punctual_fuzzed::{exercise_calibration, exercise_profile};
 
 use crate::fixture::{self, package};
 

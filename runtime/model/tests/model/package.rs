@@ -2,7 +2,7 @@
 //! reason, and what is taken can be run.
 
 use fastrand::Rng;
-use punctual_model::internals::{Outcome, exercise, exercise_sections, sealed, sections};
+use punctual_fuzzed::{Outcome, exercise, exercise_sections, sealed, sections};
 use punctual_model::{
     Calibration, ImageLayout, ImageProblem, Package, PackageError, SectionKind, SectionProblem,
     StageLayout,

@@ -3,11 +3,11 @@ use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, halves, pitch, shape};
+use punctual_conformance::Alone;
 use punctual_cuda_kernels::params::{Conv, Pattern};
 use punctual_cuda_kernels::{Arguments, padded};
 use punctual_kernels::Shape;
 use punctual_model::Conv2d;
-use punctual_model::reference::Alone;
 use punctual_types::{Activation, Extent, Padding, Random, Window, half};
 
 /// A convolution, and how it is launched.

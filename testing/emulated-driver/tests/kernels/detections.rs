@@ -4,11 +4,11 @@ use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, halves, pitch, shape};
+use punctual_conformance::Alone;
 use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{BestScore, Detections, Kept};
 use punctual_kernels::Shape;
 use punctual_model as model;
-use punctual_model::reference::Alone;
 use punctual_types::{BoxForm, DETECTION_VALUES, Decoder, Random, Scoring};
 
 const IMAGES: usize = 2;

@@ -3,9 +3,9 @@ use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, pitch, shape};
+use punctual_conformance::Alone;
 use punctual_cuda_kernels::params::{Elementwise, Function, Gather, Operand, SOURCES_MAX};
 use punctual_cuda_kernels::{Arguments, TensorView};
-use punctual_model::reference::Alone;
 use punctual_model::{Binary, ChannelRun};
 use punctual_types::{Activation, BinaryFunction, Random, UnaryFunction};
 

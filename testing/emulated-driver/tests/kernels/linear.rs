@@ -3,10 +3,10 @@ use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, halves, pitch, shape};
+use punctual_conformance::Alone;
 use punctual_cuda_kernels::params::{Conv, Linear};
 use punctual_cuda_kernels::{Arguments, TensorView, padded};
 use punctual_kernels::Shape;
-use punctual_model::reference::Alone;
 use punctual_types::{Activation, Random, half};
 
 struct Layer {

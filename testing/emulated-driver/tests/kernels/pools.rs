@@ -3,10 +3,10 @@ use crate::convolution::window;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, shape};
+use punctual_conformance::Alone;
 use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{GlobalPool, Pool};
 use punctual_kernels::Shape;
-use punctual_model::reference::Alone;
 use punctual_types::{PoolKind, Random, Window};
 
 /// What a pool of this window makes of an image.

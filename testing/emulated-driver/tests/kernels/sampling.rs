@@ -3,11 +3,11 @@ use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, pitch, shape};
+use punctual_conformance::Alone;
 use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{GridSample, Take, TopK};
 use punctual_kernels::Shape;
 use punctual_model as model;
-use punctual_model::reference::Alone;
 use punctual_types::{Axis, Interpolation, Outside, Random, Ranking, Sampling};
 
 /// Two images with few different values, so that many are equal.

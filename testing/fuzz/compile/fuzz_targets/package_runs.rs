@@ -8,5 +8,5 @@
 mod entry;
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| {
-    let _ = entry::package(&punctual_model::internals::of_script(script));
+    let _ = entry::package(&punctual_fuzzed::of_script(script));
 });

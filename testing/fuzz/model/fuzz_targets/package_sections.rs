@@ -4,5 +4,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| {
-    let _ = punctual_model::internals::exercise_sections(script);
+    let _ = punctual_fuzzed::exercise_sections(script);
 });

@@ -5,5 +5,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|file: &[u8]| {
-    let _ = punctual_model::internals::exercise_profile(file);
+    let _ = punctual_fuzzed::exercise_profile(file);
 });

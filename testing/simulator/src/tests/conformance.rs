@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use punctual_conformance::{Subject, Testable, conforms};
 use punctual_core::{
     ACCURACY_BINS, Answer, BatchTime, Confidence, Instant, ModelConfig, ModelId, Nanos,
     PartitionConfig, RequestId, StageConfig, StageId, StageTime, Units, Weights,
 };
 use punctual_device::DeviceSpec;
-use punctual_device_conformance::{Subject, Testable, conforms};
 use punctual_platform::Doorbell;
 
 use crate::virtual_device::{Oracle, Timing, Uniform, Variation, VirtualDevice};

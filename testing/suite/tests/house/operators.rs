@@ -59,7 +59,7 @@ fn an_operator_is_named_in_the_files_that_contributing_lists_and_nowhere_else() 
 
 /// The engine, and what every device's tests draw networks from.
 fn needs_each_operator(file: &str) -> bool {
-    let folders = ["kernels/", "runtime/", "testing/device-conformance/"];
+    let folders = ["kernels/", "runtime/", "testing/conformance/"];
     folders.iter().any(|folder| file.starts_with(folder))
         && !NOT_PRODUCT.iter().any(|part| file.contains(part))
 }

@@ -1,7 +1,7 @@
 //! DISB's workloads with networks of ours, on all of the GPU.
 
+use punctual_conformance::networks;
 use punctual_core::{Criticality, Nanos, StageId, StageTime};
-use punctual_device_conformance::networks;
 use punctual_device_cuda::CudaDevice;
 use punctual_evaluation::experiments::disb::DEADLINE;
 use punctual_evaluation::profiles::reef::right_at_the_end;

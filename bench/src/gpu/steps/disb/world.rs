@@ -193,8 +193,8 @@ mod tests {
     use super::super::super::super::fixtures::cpu;
     use super::super::plan::published;
     use super::*;
+    use punctual_conformance::networks;
     use punctual_core::{Actions, Scheduler};
-    use punctual_device_conformance::networks;
     use punctual_executor::drive;
     use punctual_plan::PolicyChoice;
     use punctual_types::Random;

@@ -1,9 +1,9 @@
-//! For tests and the fuzz targets, not for users: package files that were not compiled, profiles and calibration records
-//! that were not measured.
+//! What the fuzz targets, and the tests that do without a fuzzer, do with bytes that claim to be a package, a profile or a
+//! calibration record: what is accepted must be possible, and encode to what was read.
+#![forbid(unsafe_code)]
 
 use punctual_core::Confidence;
-
-use crate::{Calibration, Package, Profile, reference};
+use punctual_model::{Calibration, Package, Profile, reference};
 
 /// Header and entries of a package's table: docs/package.md.
 const RECORD_BYTES: usize = 64;
@@ -65,20 +65,13 @@ pub enum Outcome {
     Verified,
 }
 
-/// The package of a file, opened as devices open it: whether its weights and prefixes are the right ones is for
-/// [`Package::verify`].
-#[must_use]
-pub fn opened(file: &[u8]) -> Option<Package> {
-    Package::decode_unverified(file).ok()
-}
-
 /// Does with some bytes all that is done with a package file.
 ///
 /// # Panics
-/// On an error in this crate.
+/// On an error in the model.
 #[must_use]
 pub fn exercise(file: &[u8]) -> Outcome {
-    let Some(package) = opened(file) else {
+    let Ok(package) = Package::decode_unverified(file) else {
         assert!(Package::decode(file).is_err());
         return Outcome::Refused;
     };
@@ -141,7 +134,7 @@ pub fn of_script(script: &[u8]) -> Vec<u8> {
 /// Does with some bytes what is done with a profile file. Whether it is one.
 ///
 /// # Panics
-/// On an error in this crate.
+/// On an error in the model.
 #[must_use]
 pub fn exercise_profile(file: &[u8]) -> bool {
     let text = String::from_utf8_lossy(file);
@@ -175,7 +168,7 @@ pub fn exercise_profile(file: &[u8]) -> bool {
 /// Does with some bytes what is done with a calibration file. Whether it is one.
 ///
 /// # Panics
-/// On an error in this crate.
+/// On an error in the model.
 #[must_use]
 pub fn exercise_calibration(file: &[u8]) -> bool {
     let text = String::from_utf8_lossy(file);

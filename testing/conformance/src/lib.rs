@@ -1,4 +1,5 @@
-//! What every device must do, as functions that panic when it does not, and the networks that devices are tested with.
+//! What every device must do, as functions that panic when it does not; the networks that devices are tested with; one
+//! operator [`Alone`], which kernels are compared with.
 //!
 //! An implementation's tests give each function of [`suite`] a [`Subject`] that starts its devices;
 //! [`conforms!`](crate::conforms) makes a test of each. What is left out, and why:
@@ -11,6 +12,7 @@
 //!   its own.
 #![forbid(unsafe_code)]
 
+mod alone;
 mod builder;
 mod harness;
 pub mod mutations;
@@ -20,6 +22,8 @@ mod paging;
 mod preemption;
 pub mod suite;
 pub mod tied;
+
+pub use alone::Alone;
 
 use std::sync::Arc;
 

@@ -1,19 +1,18 @@
-//! One operator by itself: what tests compare kernels with.
+//! One operator by itself, as the reference interpreter runs it: what kernels are compared with.
 
-use punctual_types::Quantisation;
-
-use super::{Operation, Values};
-use crate::operators::meaning::{Meaning, Operands};
-use crate::{
-    AnswerKind, Floats, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised, Tensor,
-    TensorId, WeightRange, with_operator,
+use punctual_model::reference::{Values, run_stage};
+use punctual_model::{
+    AnswerKind, Floats, InputForm, InputSpec, Network, Operands, Operator, OperatorKind, Quantised,
+    Stage, Tensor, TensorId, WeightRange,
 };
+use punctual_types::Quantisation;
 
 /// An operator, what it reads for one image, and its weights. Tensors are given as channels, rows and columns, their values
 /// in this order.
 ///
 /// ```
-/// use punctual_model::{Linear, reference::Alone};
+/// use punctual_conformance::Alone;
+/// use punctual_model::Linear;
 /// use punctual_types::Activation;
 ///
 /// let linear = Linear { activation: Activation::Relu };
@@ -103,14 +102,15 @@ impl Alone {
         let output = self.next();
         self.tensors.push(self.shape());
         let operator = Operator::new("alone", &reads, output, self.kind);
-        let operator = operator.with_weights(self.weights);
         let network = network(self.tensors, self.floats.into(), self.quantised);
-        let operation = Operation {
-            network: &network,
-            operator: &operator,
-            values: &self.values,
+        let stage = Stage {
+            inputs: reads,
+            outputs: vec![output],
+            operators: vec![operator.with_weights(self.weights)],
+            exit: None,
         };
-        with_operator!(&operator.kind, kind => kind.run(&operation))
+        let _ = run_stage(&network, &stage, &mut self.values);
+        self.values.remove(&output).expect("the stage's output")
     }
 
     /// As [`run`](Self::run), with a result of bytes.
