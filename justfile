@@ -50,7 +50,7 @@ virtual-gpu:
 robots:
     python3 -m venv target/zoo
     target/zoo/bin/pip install --quiet -r models/zoo/requirements.txt
-    cargo build --release --locked -p punctual-compile --example tensors
+    cargo build --release --locked -p punctual-networks --example tensors
     target/zoo/bin/python models/zoo/robots_coverage.py --record target/robots.jsonl --write
 
 # The house in figures

@@ -23,7 +23,7 @@ from quantise import quantise  # noqa: E402
 
 RANGES = 512
 BATCH = 8
-EXAMPLE = ["cargo", "run", "--quiet", "--release", "-p", "punctual-compile", "--example", "scores"]
+EXAMPLE = ["cargo", "run", "--quiet", "--release", "-p", "punctual-networks", "--example", "scores"]
 
 
 def scores(model: Path, images: numpy.ndarray) -> numpy.ndarray:

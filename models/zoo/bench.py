@@ -32,7 +32,7 @@ import numpy
 import onnxruntime
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-EXAMPLE = ["--release", "-p", "punctual-compile", "--example", "engine_bench"]
+EXAMPLE = ["--release", "-p", "punctual-networks", "--example", "engine_bench"]
 # The first runs of a turn find the other engines' data in the caches; they count for none.
 WARM = 2
 # A turn is long enough to be warm, short against what changes on the machine.

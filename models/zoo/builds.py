@@ -1,6 +1,6 @@
 """Compares two builds of the engine, and onnxruntime with both, in alternation, on one core: does a change make networks slower?
 
-    git worktree add /tmp/before COMMIT && cargo build --release -p punctual-compile --example engine_bench   # in both trees
+    git worktree add /tmp/before COMMIT && cargo build --release -p punctual-networks --example engine_bench   # in both trees
     python builds.py /tmp/before/target/release/examples/engine_bench target/release/examples/engine_bench NETWORK.onnx ...
 
 Prints for each network and batch size p50, p99, p99.9 and the longest of each, and the median and range, over turns, of

@@ -61,7 +61,7 @@ class Row:
 
 def build_example(name: str) -> Path:
     """A program that compiles and runs a network."""
-    command = ["cargo", "build", "--release", "-q", "-p", "punctual-compile", "--example", name]
+    command = ["cargo", "build", "--release", "-q", "-p", "punctual-networks", "--example", name]
     subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return target / "release" / "examples" / name
