@@ -35,6 +35,5 @@ impl PageFaults {
 }
 
 fn sum(tids: &[i32]) -> u64 {
-    let of = |&tid: &i32| faults::of_thread(tid).map_or(0, |faults| faults.minor + faults.major);
-    tids.iter().map(of).sum()
+    tids.iter().filter_map(|&tid| faults::of_thread(tid)).sum()
 }

@@ -6,7 +6,7 @@
 //! | [`doorbell`], [`futex`] | waking threads of this process; waiting on a word of shared memory |
 //! | [`atomics`] | what those are made of, and what a model checker puts in their place |
 //! | [`thread`], [`affinity`] | pinned, prioritised threads, and what was missing to make them so |
-//! | [`memory`], [`shared_memory`] | locking, pre-faulted buffers; sealed memory files and mappings |
+//! | [`memory`], [`shared_memory`] | locking, pre-faulting; sealed memory files and mappings |
 //! | [`areas`], [`pinned`] | memory that this process writes and others only read; pages that no other process can have moved |
 //! | [`paging`] | memory taken once and shown at the addresses where it is needed |
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |

@@ -7,8 +7,19 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use crate::error::{OsError, check};
-use crate::memory::Plain;
 use crate::read;
+
+/// Number types for which every bit pattern is a value.
+pub trait Plain: Copy + Send + Sync + sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! plain {
+    ($($t:ty),*) => { $(impl sealed::Sealed for $t {} impl Plain for $t {})* };
+}
+plain!(u8, u32, f32);
 
 /// A file's content, mapped for reading. Pages come when they are first read and are never locked,
 /// so a file may be larger than the memory.

@@ -1,9 +1,6 @@
 //! Memory that is there before it is needed: locked, pre-faulted, never given back.
 
-use std::marker::PhantomData;
-use std::ptr::NonNull;
-
-use crate::error::{Missing, OsError, check};
+use crate::error::Missing;
 
 /// The size of a page. Larger ones (16 and 64 KiB on some aarch64 kernels) are multiples, so
 /// touching every 4 KiB touches every page.
@@ -147,124 +144,11 @@ pub fn keep_dumps_small() -> bool {
     std::fs::write("/proc/self/coredump_filter", FILTER).is_ok()
 }
 
-/// Number types for which every bit pattern, in particular zero, is a value.
-pub trait Plain: Copy + Send + Sync + sealed::Sealed {}
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-macro_rules! plain {
-    ($($t:ty),*) => { $(impl sealed::Sealed for $t {} impl Plain for $t {})* };
-}
-plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32);
-
-/// A fixed number of zeroed values in pages of their own, touched when made; never moves. The
-/// pages are locked if [`lock_all`] succeeded before or succeeds later.
-#[derive(Debug)]
-pub struct PageBuffer<T: Plain> {
-    start: NonNull<T>,
-    len: usize,
-    values: PhantomData<T>,
-}
-
-// SAFETY: the buffer owns its pages exclusively, and T is Send and Sync (`Plain` demands it).
-unsafe impl<T: Plain> Send for PageBuffer<T> {}
-// SAFETY: as above; shared access gives out `&[T]` only.
-unsafe impl<T: Plain> Sync for PageBuffer<T> {}
-
-impl<T: Plain> PageBuffer<T> {
-    /// `len` zeros, aligned to a page.
-    pub fn zeroed(len: usize) -> Result<Self, OsError> {
-        let too_large = || OsError::from_code("mmap", libc::ENOMEM);
-        if len == 0 {
-            return Ok(Self {
-                start: NonNull::dangling(),
-                len,
-                values: PhantomData,
-            });
-        }
-        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(OsError::last("mmap"));
-        }
-        leave_out_of_dumps(start.cast(), bytes);
-        let mut buffer = Self {
-            start: NonNull::new(start.cast()).ok_or_else(too_large)?,
-            len,
-            values: PhantomData,
-        };
-        buffer.touch();
-        Ok(buffer)
-    }
-
-    /// Writes to every page: MAP_POPULATE is a best effort.
-    fn touch(&mut self) {
-        let step = PAGE_BYTES / size_of::<T>();
-        for at in (0..self.len).step_by(step) {
-            // SAFETY: `at` is in bounds; volatile, so that writing the zero that is there stays.
-            unsafe {
-                let value = self.start.as_ptr().add(at);
-                value.write_volatile(value.read_volatile());
-            }
-        }
-    }
-
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    #[must_use]
-    pub fn as_slice(&self) -> &[T] {
-        // SAFETY: `len` initialised values (zero is a T), owned by self.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-
-    #[must_use]
-    pub fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: as above, borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
-    }
-
-    /// The first value, for owners that share disjoint parts between threads by their own rules.
-    #[must_use]
-    pub fn as_ptr(&self) -> *mut T {
-        self.start.as_ptr()
-    }
-}
-
-impl<T: Plain> Drop for PageBuffer<T> {
-    fn drop(&mut self) {
-        if self.len > 0 {
-            // SAFETY: exactly the mapping that `zeroed` made, unused from here on.
-            let result =
-                unsafe { libc::munmap(self.start.as_ptr().cast(), self.len * size_of::<T>()) };
-            debug_assert!(check("munmap", result).is_ok());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::faults;
+    use crate::thread::current_tid;
 
     #[test]
     fn pages_of_the_kernel_are_multiples_of_the_smallest() {
@@ -273,30 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_buffer_is_zeroed_aligned_and_writable() {
-        let mut buffer = PageBuffer::<f32>::zeroed(100_000).unwrap();
-        assert_eq!(buffer.as_ptr().addr() % PAGE_BYTES, 0);
-        assert!(buffer.as_slice().iter().all(|&x| x == 0.0));
-        buffer.as_mut_slice()[99_999] = 1.0;
-        assert_eq!(buffer.as_slice()[99_999], 1.0);
-        assert_eq!(buffer.len(), 100_000);
-    }
-
-    #[test]
-    fn a_page_buffer_faults_nothing_in_when_used() {
-        let mut buffer = PageBuffer::<u64>::zeroed(1 << 18).unwrap();
-        let before = faults::of_current_thread().unwrap();
-        buffer.as_mut_slice().fill(7);
-        let after = faults::of_current_thread().unwrap();
-        // 512 pages; a handful may come from elsewhere on this thread.
-        assert!((after - before).minor < 16, "{:?}", after - before);
-    }
-
-    #[test]
-    fn a_page_buffer_is_left_out_of_core_dumps() {
-        let buffer = PageBuffer::<u8>::zeroed(1 << 20).unwrap();
+    fn what_is_left_out_of_core_dumps_is_so_for_the_kernel() {
+        #[repr(align(4096))]
+        struct Page([u8; PAGE_BYTES]);
+        let pages: Box<[Page]> = (0..256).map(|_| Page([1; PAGE_BYTES])).collect();
+        leave_out_of_dumps(pages.as_ptr().cast(), size_of_val(&*pages));
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let start = format!("{:x}-", buffer.as_ptr().addr());
+        let start = format!("{:x}-", pages.as_ptr().addr());
         let flags = maps
             .split_once(&start)
             .and_then(|(_, rest)| rest.lines().find(|line| line.starts_with("VmFlags:")));
@@ -305,22 +172,12 @@ mod tests {
             flags.unwrap().split_whitespace().any(|flag| flag == "dd"),
             "{flags:?}"
         );
-    }
-
-    #[test]
-    fn an_empty_page_buffer_is_an_empty_slice() {
-        assert!(PageBuffer::<u8>::zeroed(0).unwrap().as_slice().is_empty());
-    }
-
-    #[test]
-    fn a_page_buffer_beyond_the_address_space_is_an_error() {
-        assert!(PageBuffer::<u64>::zeroed(usize::MAX / 4).is_err());
-        assert!(PageBuffer::<u64>::zeroed(1 << 55).is_err());
+        std::hint::black_box(pages[0].0);
     }
 
     #[test]
     fn a_prefaulted_stack_is_used_without_faults() {
-        let minor = std::thread::scope(|scope| {
+        let faults = std::thread::scope(|scope| {
             scope
                 .spawn(|| {
                     #[inline(never)]
@@ -328,13 +185,13 @@ mod tests {
                         std::hint::black_box(&mut [1_u8; 200 << 10]);
                     }
                     prefault_stack(256 << 10);
-                    let before = faults::of_current_thread().unwrap();
+                    let before = faults::of_thread(current_tid());
                     use_stack();
-                    (faults::of_current_thread().unwrap() - before).minor
+                    faults::of_thread(current_tid()).unwrap() - before.unwrap()
                 })
                 .join()
                 .unwrap()
         });
-        assert!(minor < 8, "{minor} faults");
+        assert!(faults < 8, "{faults} faults");
     }
 }
