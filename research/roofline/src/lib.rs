@@ -5,8 +5,8 @@
 //! blocks, or as long as one block waits for what it reads, its own instructions and its looks at the epoch, whichever
 //! is longer. A launch takes no less than its bytes need, and no less than the host needs to hand it over.
 //!
-//! What a launch touches and what a block of it does, its [`Step`] says. `bytes` says which bytes come from memory, the cache, the host;
-//! [`structures`] are the networks that are predicted.
+//! What a launch touches, its [`Step`] says; `work` says what a block of it does, `bytes` which bytes come from memory, the
+//! cache, the host; [`structures`] are the networks that are predicted.
 //!
 //! What is not modelled: bank conflicts, sets of caches, contention between partitions, clocks that change, pages of
 //! memory that are not mapped yet.

@@ -71,16 +71,6 @@ impl Context {
         Ok((lowest, highest))
     }
 
-    /// Free and total bytes of device memory (`cuMemGetInfo`).
-    pub fn memory(&self) -> Result<(usize, usize), CallError> {
-        self.bind()?;
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: valid places for the results.
-        let code = unsafe { (self.symbols().mem_get_info)(&raw mut free, &raw mut total) };
-        CallError::check("cuMemGetInfo", code)?;
-        Ok((free, total))
-    }
-
     /// Waits until the device has done everything that was asked of it (`cuCtxSynchronize`): for
     /// starting up and for tests.
     pub fn synchronize(&self) -> Result<(), CallError> {
@@ -115,12 +105,6 @@ impl Context {
     #[must_use]
     pub fn gpu(&self) -> Gpu {
         self.gpu
-    }
-
-    /// The handle, for calls of `cudarc`.
-    #[must_use]
-    pub fn as_raw(&self) -> CUcontext {
-        self.raw
     }
 
     pub(super) fn symbols(&self) -> &'static Symbols {

@@ -73,20 +73,6 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Function {
-    /// Registers that each thread uses (`cuFuncGetAttribute`).
-    pub fn registers(&self) -> Result<u32, CallError> {
-        self.attribute(A::CU_FUNC_ATTRIBUTE_NUM_REGS)
-    }
-
-    fn attribute(&self, attribute: A) -> Result<u32, CallError> {
-        let mut value = 0;
-        let ask = self.module.context.symbols().func_get_attribute;
-        // SAFETY: a valid place for the result; the function exists.
-        let code = unsafe { ask(&raw mut value, attribute as u32, self.raw) };
-        CallError::check("cuFuncGetAttribute", code)?;
-        Ok(u32::try_from(value).unwrap_or(0))
-    }
-
     /// Lets a block have `bytes` of dynamic shared memory, which above 48 KiB must be asked for
     /// (`cuFuncSetAttribute`).
     pub fn allow_shared_bytes(&self, bytes: u32) -> Result<(), CallError> {

@@ -278,13 +278,6 @@ impl Event {
         CallError::check("cuEventRecord", code)
     }
 
-    /// Whether the mark was reached (`cuEventQuery`); yes if it was never put.
-    pub fn is_over(&self) -> Result<bool, CallError> {
-        // SAFETY: the event exists.
-        let code = unsafe { (self.context.symbols().event_query)(self.raw) };
-        CallError::check_ready("cuEventQuery", code)
-    }
-
     /// Waits for the mark (`cuEventSynchronize`).
     pub fn synchronize(&self) -> Result<(), CallError> {
         // SAFETY: the event exists.

@@ -84,8 +84,6 @@ symbols! {
     /// `group__CUDA__MEM`
     mem_free = c"cuMemFree_v2" (CUdeviceptr);
     /// `group__CUDA__MEM`
-    mem_get_info = c"cuMemGetInfo_v2" (*mut usize, *mut usize);
-    /// `group__CUDA__MEM`
     mem_host_alloc = c"cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
     /// `group__CUDA__MEM`
     mem_free_host = c"cuMemFreeHost" (*mut c_void);
@@ -111,8 +109,6 @@ symbols! {
     /// `group__CUDA__MODULE`
     module_get_function = c"cuModuleGetFunction" (*mut CUfunction, CUmodule, *const c_char);
     /// `group__CUDA__EXEC`
-    func_get_attribute = c"cuFuncGetAttribute" (*mut c_int, c_uint, CUfunction);
-    /// `group__CUDA__EXEC`
     func_set_attribute = c"cuFuncSetAttribute" (CUfunction, c_uint, c_int);
     /// `group__CUDA__OCCUPANCY`
     occupancy = c"cuOccupancyMaxActiveBlocksPerMultiprocessor"
@@ -133,8 +129,6 @@ symbols! {
     event_destroy = c"cuEventDestroy_v2" (CUevent);
     /// `group__CUDA__EVENT`
     event_record = c"cuEventRecord" (CUevent, CUstream);
-    /// `group__CUDA__EVENT`
-    event_query = c"cuEventQuery" (CUevent);
     /// `group__CUDA__EVENT`
     event_synchronize = c"cuEventSynchronize" (CUevent);
     /// `group__CUDA__EVENT`
