@@ -73,7 +73,9 @@ impl Punctual {
 
     fn search<'a>(&'a mut self, scanned: &'a mut Set) -> Search<'a> {
         Search {
-            idle: self.places.idle(&self.partitions),
+            idle: self
+                .places
+                .idle(|at| self.partitions[at].slot().running().is_some()),
             shared: shared!(self),
             scans: &mut self.scans,
             limits: &mut self.limits,

@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use crate::config::Config;
 use crate::ids::ModelId;
-use crate::punctual::partition::Partitions;
 
 /// The most partitions of a plan with places: one bit each.
 pub const PLACED_PARTITIONS_MAX: usize = Set::BITS as usize;
@@ -125,9 +124,9 @@ impl Places {
         self.overlaps[a] & bit(b) != 0
     }
 
-    /// The partitions whose compute units are all idle.
-    pub fn idle(&self, partitions: &Partitions) -> Set {
-        let running = members(self.all).filter(|&at| partitions[at].slot().running().is_some());
+    /// The partitions whose compute units are all idle, if these run actions.
+    pub fn idle(&self, runs: impl Fn(usize) -> bool) -> Set {
+        let running = members(self.all).filter(|&at| runs(at));
         let busy = running.fold(0, |set, at| set | self.overlaps[at]);
         self.all & !busy
     }
