@@ -127,15 +127,15 @@ pub struct DriverKey {
 pub struct NoDrivers;
 
 impl DriverKey {
-    /// That of a driver of this version, on this machine, for a device of this compute capability.
+    /// That of a driver of this version, on this machine, whose device is this system on a chip, if it is one.
     ///
     /// # Errors
     /// If there are no drivers for this program's processor.
-    pub fn here(version: CudaVersion, (major, minor): (u32, u32)) -> Result<Self, NoDrivers> {
+    pub fn here(version: CudaVersion, soc: Option<Soc>) -> Result<Self, NoDrivers> {
         Ok(Self {
             architecture: Architecture::of_this_program().ok_or(NoDrivers)?,
             version,
-            soc: Soc::of_compute_capability(major, minor),
+            soc,
         })
     }
 }
@@ -179,7 +179,7 @@ mod tests {
             soc: Some(Soc::Orin),
         };
         assert_eq!(key.to_string(), "CUDA 12.6 on aarch64 (Orin)");
-        let here = DriverKey::here(CudaVersion::new(12, 6), (8, 6));
+        let here = DriverKey::here(CudaVersion::new(12, 6), None);
         assert_eq!(
             here.map(|key| key.soc),
             Architecture::of_this_program()

@@ -133,15 +133,15 @@ impl Launcher {
     }
 
     fn launch(&self, prepared: &Prepared, looks: Looks) -> Result<(), CallError> {
-        let arguments = &prepared.arguments;
-        let grid = prepared
-            .kernel
-            .grid(arguments)
-            .expect("a recipe has a grid");
-        let (guard, of) = (self.guard(looks), (prepared.kernel, grid));
+        let (kernel, arguments) = (prepared.kernel, &prepared.arguments);
+        let grid = kernel.grid(arguments).expect("a recipe has a grid");
+        let guard = &self.guard(looks);
         // SAFETY: a recipe's arguments are those of its kernel, and its memory is as large as the kernel expects, which
         // the interpreter of PTX checks in tests. The memory and the guard's words outlive the launch: freeing memory
         // waits for the device.
-        unsafe { self.kernels.launch(&self.stream, of, &guard, arguments) }
+        unsafe {
+            self.kernels
+                .launch(&self.stream, kernel, grid, guard, arguments)
+        }
     }
 }

@@ -163,10 +163,11 @@ pub fn archives() -> &'static [Archive] {
 /// driver is promised to load, then those of later compilers, which it may refuse, then PTX. A caller tries the next one
 /// when the driver refuses one.
 pub fn candidates(
-    capability: (u32, u32),
+    major: u32,
+    minor: u32,
     cuda: u32,
 ) -> impl ExactSizeIterator<Item = &'static Archive> {
-    let fits = |archive: &&Archive| archive.runs_on(capability);
+    let fits = |archive: &&Archive| archive.runs_on(major, minor);
     let mut fitting: Vec<_> = ARCHIVES.iter().filter(fits).collect();
     fitting.sort_by_key(|archive| (archive.is_ptx, archive.cuda > cuda));
     fitting.into_iter()
@@ -202,7 +203,7 @@ impl Archive {
         self.bytes
     }
 
-    fn runs_on(&self, (major, minor): (u32, u32)) -> bool {
+    fn runs_on(&self, major: u32, minor: u32) -> bool {
         if self.is_ptx {
             return (major, minor) >= self.capability;
         }
@@ -312,7 +313,7 @@ mod tests {
     use crate::KERNELS;
 
     fn chosen(major: u32, minor: u32, cuda: u32) -> Vec<&'static str> {
-        candidates((major, minor), cuda).map(|a| a.name).collect()
+        candidates(major, minor, cuda).map(|a| a.name).collect()
     }
 
     #[test]
@@ -391,7 +392,7 @@ mod tests {
 
     #[test]
     fn devices_without_the_instructions_are_refused_the_modules_that_need_them() {
-        for archive in candidates((7, 2), 12).chain(candidates((7, 5), 12)) {
+        for archive in candidates(7, 2, 12).chain(candidates(7, 5, 12)) {
             assert!(archive.module(Module::General).is_ok());
             let refused = archive.module(Module::Gemm64x64);
             assert!(matches!(refused, Err(ImageError::Missing { .. })));

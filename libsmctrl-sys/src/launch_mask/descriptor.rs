@@ -18,9 +18,9 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// That of a compute capability.
+    /// That of the compute capabilities with this first number.
     #[must_use]
-    pub const fn of_compute_capability((major, _): (u32, u32)) -> Self {
+    pub const fn of_compute_capability(major: u32) -> Self {
         match major {
             0..=8 => Self::UpToAda,
             9 => Self::Hopper,
@@ -295,9 +295,9 @@ mod tests {
     #[test]
     fn a_generation_is_that_of_the_compute_capability() {
         let of = Generation::of_compute_capability;
-        assert_eq!(of((8, 7)), Generation::UpToAda);
-        assert_eq!(of((9, 0)), Generation::Hopper);
-        assert_eq!(of((12, 1)), Generation::Blackwell);
-        assert_eq!((of((8, 9)).bits(), of((9, 0)).bits()), (64, 128));
+        assert_eq!(of(8), Generation::UpToAda);
+        assert_eq!(of(9), Generation::Hopper);
+        assert_eq!(of(12), Generation::Blackwell);
+        assert_eq!((of(8).bits(), of(9).bits()), (64, 128));
     }
 }

@@ -119,7 +119,7 @@ thread_local! {
 static SUBSCRIBED: Mutex<bool> = Mutex::new(false);
 
 impl LaunchMasks {
-    /// Asks the driver to call back for each launch, for a device of this compute capability. `found` is how its
+    /// Asks the driver to call back for each launch, for a device of this generation. `found` is how its
     /// descriptors hold masks, if that was found out; none: as it is published for their version.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl LaunchMasks {
     ///   device, or is that child. `found` is [inside](Layout::is_inside) of descriptors.
     pub unsafe fn install(
         get: GetExportTable,
-        compute_capability: (u32, u32),
+        generation: Generation,
         found: Option<Layout>,
     ) -> Result<Self, InstallError> {
         let mut subscribed = SUBSCRIBED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,10 +152,8 @@ impl LaunchMasks {
             }
             *subscribed = true;
         }
-        let published =
-            || Layouts::Published(Generation::of_compute_capability(compute_capability));
         Ok(Self {
-            layouts: found.map_or_else(published, Layouts::Found),
+            layouts: found.map_or(Layouts::Published(generation), Layouts::Found),
         })
     }
 

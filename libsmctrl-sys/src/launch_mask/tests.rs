@@ -155,8 +155,8 @@ fn a_driver_without_the_table_is_refused_by_name() {
     // SAFETY: functions that give no table, or one of which nothing but its size is read.
     let (none, short) = unsafe {
         (
-            LaunchMasks::install(no_table, (8, 7), None),
-            LaunchMasks::install(short_table, (8, 7), None),
+            LaunchMasks::install(no_table, Generation::UpToAda, None),
+            LaunchMasks::install(short_table, Generation::UpToAda, None),
         )
     };
     assert_eq!(none, Err(InstallError::NoTable { code: 500 }));

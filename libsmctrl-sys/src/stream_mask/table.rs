@@ -1,6 +1,7 @@
 //! Where drivers keep the mask of a stream.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use crate::key::{Architecture, CudaVersion, DriverKey, Soc};
 
@@ -89,11 +90,11 @@ pub fn find(key: DriverKey) -> Result<&'static Row, UnknownDriver> {
 /// Bakita's own table, in all copies that were read in 2026; some of its rows name the drivers that he tried.
 const COPIES: &str = "libsmctrl (Bakita), read 2026";
 
-const fn x86_64(from: (u16, u16), to: (u16, u16), offset: usize) -> Row {
+const fn x86_64(major: u16, minors: RangeInclusive<u16>, offset: usize) -> Row {
     Row {
         architecture: Architecture::X86_64,
-        from: CudaVersion::new(from.0, from.1),
-        to: CudaVersion::new(to.0, to.1),
+        from: CudaVersion::new(major, *minors.start()),
+        to: CudaVersion::new(major, *minors.end()),
         soc: None,
         offset,
         standing: Standing::SeveralCopies,
@@ -101,11 +102,11 @@ const fn x86_64(from: (u16, u16), to: (u16, u16), offset: usize) -> Row {
     }
 }
 
-const fn aarch64(version: (u16, u16), offset: usize, source: &'static str) -> Row {
+const fn aarch64(major: u16, minor: u16, offset: usize, source: &'static str) -> Row {
     Row {
         architecture: Architecture::Aarch64,
         source,
-        ..x86_64(version, version, offset)
+        ..x86_64(major, minor..=minor, offset)
     }
 }
 
@@ -129,67 +130,73 @@ const fn of(soc: Soc, row: Row) -> Row {
 /// All that is known. No two rows are about the same driver. No public source was found for 12.9, 13.1 and 13.2, nor
 /// for any 13 on Orin.
 pub const ROWS: &[Row] = &[
-    x86_64((9, 0), (9, 1), 0x130),
-    x86_64((9, 2), (9, 2), 0x140),
-    x86_64((10, 0), (10, 2), 0x244),
-    x86_64((11, 0), (11, 0), 0x274),
-    x86_64((11, 1), (11, 1), 0x2c4),
-    x86_64((11, 2), (11, 5), 0x37c),
-    x86_64((11, 6), (11, 6), 0x38c),
-    x86_64((11, 7), (11, 7), 0x3c4),
-    x86_64((11, 8), (11, 8), 0x47c),
-    x86_64((12, 0), (12, 1), 0x4cc),
-    x86_64((12, 2), (12, 2), 0x4e4),
-    x86_64((12, 3), (12, 3), 0x49c),
-    x86_64((12, 4), (12, 4), 0x4ac),
-    x86_64((12, 5), (12, 6), 0x4ec),
-    x86_64((12, 7), (12, 8), 0x4fc),
+    x86_64(9, 0..=1, 0x130),
+    x86_64(9, 2..=2, 0x140),
+    x86_64(10, 0..=2, 0x244),
+    x86_64(11, 0..=0, 0x274),
+    x86_64(11, 1..=1, 0x2c4),
+    x86_64(11, 2..=5, 0x37c),
+    x86_64(11, 6..=6, 0x38c),
+    x86_64(11, 7..=7, 0x3c4),
+    x86_64(11, 8..=8, 0x47c),
+    x86_64(12, 0..=1, 0x4cc),
+    x86_64(12, 2..=2, 0x4e4),
+    x86_64(12, 3..=3, 0x49c),
+    x86_64(12, 4..=4, 0x4ac),
+    x86_64(12, 5..=6, 0x4ec),
+    x86_64(12, 7..=8, 0x4fc),
     Row {
         standing: Standing::Measured,
         source: "docs/results/hopper.md: driver 580.159.04, H200; fork charsyam/libsmctrl: driver 580.65.06, RTX 4070 Laptop",
-        ..x86_64((13, 0), (13, 0), 0x51c)
+        ..x86_64(13, 0..=0, 0x51c)
     },
     once(
-        x86_64((13, 3), (13, 3), 0x5fc),
+        x86_64(13, 3..=3, 0x5fc),
         "fork AureliusJustin/libsmctrl, read 2026: driver 610.43.02",
     ),
-    aarch64((9, 0), 0x128, "libsmctrl (Bakita), read 2026: TX2"),
+    aarch64(9, 0, 0x128, "libsmctrl (Bakita), read 2026: TX2"),
     aarch64(
-        (10, 2),
+        10,
+        2,
         0x24c,
         "libsmctrl (Bakita), read 2026: Xavier and TX2",
     ),
     aarch64(
-        (11, 4),
+        11,
+        4,
         0x394,
         "libsmctrl (Bakita), read 2026: Orin with JetPack 5",
     ),
     aarch64(
-        (12, 2),
+        12,
+        2,
         0x50c,
         "libsmctrl (Bakita), read 2026: Orin with JetPack 6",
     ),
     aarch64(
-        (12, 4),
+        12,
+        4,
         0x4c4,
         "libsmctrl (Bakita), read 2026: Orin with JetPack 6 and cuda-compat",
     ),
     aarch64(
-        (12, 5),
+        12,
+        5,
         0x50c,
         "libsmctrl (Bakita), read 2026: Orin with JetPack 6 and cuda-compat",
     ),
     aarch64(
-        (12, 6),
+        12,
+        6,
         0x514,
         "libsmctrl (Bakita), read 2026: Orin with JetPack 6 and cuda-compat",
     ),
     once(
-        of(Soc::Spark, aarch64((13, 0), 0x53c, COPIES)),
+        of(Soc::Spark, aarch64(13, 0, 0x53c, COPIES)),
         "fork charsyam/libsmctrl, read 2026: driver 580.95.05, DGX Spark",
     ),
     once(
-        of(Soc::Thor, aarch64((13, 0), 0x54c, COPIES)),
+        of(Soc::Thor, aarch64(13, 0, 0x54c, COPIES)),
         "notes with an excerpt of libsmctrl, read 2026: Jetson Thor",
     ),
 ];

@@ -1,16 +1,16 @@
 use super::*;
 use crate::key::{Architecture, CudaVersion, DriverKey, Soc};
 
-fn key(architecture: Architecture, version: (u16, u16), soc: Option<Soc>) -> DriverKey {
+fn key(architecture: Architecture, version: CudaVersion, soc: Option<Soc>) -> DriverKey {
     DriverKey {
         architecture,
-        version: CudaVersion::new(version.0, version.1),
+        version,
         soc,
     }
 }
 
-fn offset(architecture: Architecture, version: (u16, u16), soc: Option<Soc>) -> Option<usize> {
-    find(key(architecture, version, soc))
+fn offset(architecture: Architecture, major: u16, minor: u16, soc: Option<Soc>) -> Option<usize> {
+    find(key(architecture, CudaVersion::new(major, minor), soc))
         .ok()
         .map(|row| row.offset)
 }
@@ -124,35 +124,36 @@ fn a_stream_is_masked_at_the_offset_of_its_row_and_nowhere_else() {
 #[test]
 fn offsets_are_those_of_the_published_table() {
     use Architecture::{Aarch64, X86_64};
-    for (version, expected) in [
-        ((9, 1), 0x130),
-        ((10, 1), 0x244),
-        ((11, 5), 0x37c),
-        ((11, 8), 0x47c),
-        ((12, 1), 0x4cc),
-        ((12, 6), 0x4ec),
-        ((12, 8), 0x4fc),
-        ((13, 0), 0x51c),
+    for (major, minor, expected) in [
+        (9, 1, 0x130),
+        (10, 1, 0x244),
+        (11, 5, 0x37c),
+        (11, 8, 0x47c),
+        (12, 1, 0x4cc),
+        (12, 6, 0x4ec),
+        (12, 8, 0x4fc),
+        (13, 0, 0x51c),
     ] {
-        assert_eq!(offset(X86_64, version, None), Some(expected), "{version:?}");
+        let found = offset(X86_64, major, minor, None);
+        assert_eq!(found, Some(expected), "{major}.{minor}");
     }
-    assert_eq!(offset(Aarch64, (12, 6), Some(Soc::Orin)), Some(0x514));
-    assert_eq!(offset(Aarch64, (11, 4), Some(Soc::Orin)), Some(0x394));
+    assert_eq!(offset(Aarch64, 12, 6, Some(Soc::Orin)), Some(0x514));
+    assert_eq!(offset(Aarch64, 11, 4, Some(Soc::Orin)), Some(0x394));
 }
 
 #[test]
 fn a_version_that_no_row_names_is_unknown_also_between_two_rows() {
     use Architecture::{Aarch64, X86_64};
-    for version in [(8, 0), (12, 9), (13, 1), (14, 0)] {
-        let key = key(X86_64, version, None);
+    for (major, minor) in [(8, 0), (12, 9), (13, 1), (14, 0)] {
+        let key = key(X86_64, CudaVersion::new(major, minor), None);
         assert_eq!(find(key), Err(UnknownDriver { key }));
     }
-    assert_eq!(offset(Aarch64, (12, 3), Some(Soc::Orin)), None);
+    assert_eq!(offset(Aarch64, 12, 3, Some(Soc::Orin)), None);
 }
 
 #[test]
 fn where_version_and_processor_do_not_name_the_place_the_system_on_a_chip_does() {
-    let at = |soc| offset(Architecture::Aarch64, (13, 0), soc);
+    let at = |soc| offset(Architecture::Aarch64, 13, 0, soc);
     assert_eq!(at(Some(Soc::Spark)), Some(0x53c));
     assert_eq!(at(Some(Soc::Thor)), Some(0x54c));
     assert_eq!(at(Some(Soc::Orin)), None);

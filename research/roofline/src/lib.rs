@@ -252,7 +252,7 @@ impl Device {
         let kernel = step.kernel.name;
         let mut contract = None;
         // The latest compiler's: boards of today have drivers of CUDA 12 or 13.
-        for archive in images::candidates((major, minor), 13) {
+        for archive in images::candidates(major, minor, 13) {
             contract = contract.or(archive.contract(step.kernel)?);
         }
         let contract = contract.ok_or(RooflineError::NotCompiled {

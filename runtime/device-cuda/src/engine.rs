@@ -113,13 +113,13 @@ impl Engine for Leader {
         members: &mut [BufferGuard<'_>],
         interrupt: &CancelFlag,
     ) -> Poll<Outcome> {
-        let which = (model.index(), stage.index());
-        let watch = (interrupt, self.watchdog.limit_ns(which.0, which.1));
+        let (model, stage) = (model.index(), stage.index());
+        let limit_ns = self.watchdog.limit_ns(model, stage);
         if !std::mem::replace(&mut self.running, true) {
             self.env.health.begin_stage();
         }
         let ended = self.step(members.len(), |executor, env| {
-            executor.begin(env, which, members, watch)
+            executor.begin(env, model, stage, members, interrupt, limit_ns)
         });
         self.outcome(ended)
     }

@@ -96,14 +96,16 @@ impl StreamExecutor {
     pub(crate) fn begin(
         &mut self,
         env: &ExecutorEnv,
-        (model, stage): (usize, usize),
+        model: usize,
+        stage: usize,
         members: &mut [BufferGuard<'_>],
-        (interrupt, limit_ns): (&CancelFlag, u64),
+        interrupt: &CancelFlag,
+        limit_ns: u64,
     ) -> Poll<Result<Ended, DeviceError>> {
         if interrupt.is_set() {
             return Poll::Ready(Ok(Ended::Interrupted));
         }
-        let stage_run = StageRun::new(env.partition, (model, stage), members);
+        let stage_run = StageRun::new(env.partition, model, stage, members);
         match self.prepare(env, stage_run, members, limit_ns) {
             Ok(()) => self.advance(env, members, interrupt),
             Err(error) => Poll::Ready(Err(error)),
@@ -289,8 +291,8 @@ impl StreamExecutor {
         let (partition, counters) = (env.partition, &env.counters);
         let now = Instant::from_nanos(env.clock.now_ns());
         let Some(index) = self.queue.next() else {
-            let queue = (&self.queue, &mut self.in_driver);
-            kernel_padding.look_again(partition, queue, (now, counters));
+            let in_driver = &mut self.in_driver;
+            kernel_padding.look_again(partition, &self.queue, in_driver, now, counters);
             return Ok(false);
         };
         let planned = Planned {
@@ -299,8 +301,9 @@ impl StreamExecutor {
             batch: env.list(run).batch,
             index,
         };
-        let queue = (&mut self.queue, &mut self.in_driver);
-        let leave = kernel_padding.leave_to_launch(partition, queue, &planned, (now, counters))?;
+        let (queue, in_driver) = (&mut self.queue, &mut self.in_driver);
+        let leave =
+            kernel_padding.leave_to_launch(partition, queue, in_driver, &planned, now, counters)?;
         if leave == Leave::Refused {
             run.due = env.clock.now_ns().saturating_add(run.limit_ns);
         }

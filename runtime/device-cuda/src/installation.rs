@@ -35,7 +35,7 @@ impl RequestSlots {
         let slot_bytes = slot_bytes.next_multiple_of(256).max(256);
         let bytes = slot_bytes as usize * count;
         let memory = DeviceMemory::take(context, bytes)?;
-        stream.fill_words((&memory, 0), bytes / 4, 0)?;
+        stream.fill_words(&memory, bytes / 4, 0)?;
         Ok(Self {
             memory,
             slot_bytes,
@@ -107,7 +107,7 @@ impl Inputs {
         if let Self::Copied { memory, floats } = self {
             for member in members {
                 let to = member.index() * floats * size_of::<f32>();
-                stream.copy_floats_in(member.floats(), (memory, to))?;
+                stream.copy_floats_in(member.floats(), memory, to)?;
             }
         }
         Ok(())

@@ -293,20 +293,22 @@ impl KernelPadding {
     pub(crate) fn leave_to_launch(
         &self,
         partition: usize,
-        (queue, in_driver): (&mut VirtualQueue, &mut InDriver),
+        queue: &mut VirtualQueue,
+        in_driver: &mut InDriver,
         planned: &Planned,
-        (now, counters): (Instant, &Counters),
+        now: Instant,
+        counters: &Counters,
     ) -> Result<Leave, CallError> {
         let demand = self.demand(planned);
         let leave = match self.roles[partition] {
             Role::Posts(notice) => {
                 in_driver.note_begun(queue.begun());
-                let launch = (planned.index, in_driver);
+                let (demand, at) = (demand.as_ref(), planned.index);
                 let call_off = |filler| self.call_off(filler, counters);
                 let occupancy = &self.occupancy;
-                Leave::Granted(occupancy.post(notice, demand.as_ref(), launch, now, call_off))
+                Leave::Granted(occupancy.post(notice, demand, at, in_driver, now, call_off))
             }
-            Role::Fills(filler) => self.take(filler, queue, demand.as_ref(), (now, counters))?,
+            Role::Fills(filler) => self.take(filler, queue, demand.as_ref(), now, counters)?,
         };
         if let Leave::Granted(tpcs) = leave {
             // Every such mask could be written when the device was started.
@@ -320,8 +322,10 @@ impl KernelPadding {
     pub(crate) fn look_again(
         &self,
         partition: usize,
-        (queue, in_driver): (&VirtualQueue, &mut InDriver),
-        (now, counters): (Instant, &Counters),
+        queue: &VirtualQueue,
+        in_driver: &mut InDriver,
+        now: Instant,
+        counters: &Counters,
     ) {
         if matches!(self.roles[partition], Role::Posts(_)) {
             in_driver.note_begun(queue.begun());
@@ -337,7 +341,8 @@ impl KernelPadding {
         filler: usize,
         queue: &VirtualQueue,
         demand: Option<&Demand>,
-        (now, counters): (Instant, &Counters),
+        now: Instant,
+        counters: &Counters,
     ) -> Result<Leave, CallError> {
         let waits = &self.fillers[filler].waits;
         let tpcs = match self.occupancy.take_all(filler) {

@@ -24,7 +24,8 @@ impl Gpu {
     /// The archives of our kernels that it may run under its driver, the best first. The driver may refuse one.
     pub fn archives(self) -> Result<impl ExactSizeIterator<Item = &'static Archive>, CallError> {
         let cuda = self.driver().version()?.major;
-        Ok(images::candidates(self.compute_capability()?, cuda))
+        let (major, minor) = self.compute_capability()?;
+        Ok(images::candidates(major, minor, cuda))
     }
 }
 
@@ -113,7 +114,8 @@ impl Kernels {
     pub unsafe fn launch(
         &self,
         stream: &Stream,
-        (kernel, grid): (&'static Kernel, [u32; 3]),
+        kernel: &'static Kernel,
+        grid: [u32; 3],
         guard: &Guard,
         arguments: &Arguments,
     ) -> Result<(), CallError> {

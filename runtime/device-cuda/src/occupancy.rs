@@ -68,7 +68,8 @@ impl Occupancy {
         &self,
         partition: usize,
         demand: Option<&Demand>,
-        (at, in_driver): (u32, &mut InDriver),
+        at: u32,
+        in_driver: &mut InDriver,
         now: Instant,
         call_off: impl FnMut(usize),
     ) -> TpcSet {
@@ -196,8 +197,8 @@ mod tests {
     /// A real-time launch with nothing before it; the fillers that it calls off.
     fn post(occupancy: &Occupancy, demand: Option<&Demand>) -> (TpcSet, Vec<usize>) {
         let mut called = Vec::new();
-        let first = (0, &mut InDriver::default());
-        let tpcs = occupancy.post(0, demand, first, NOW, |filler| called.push(filler));
+        let call_off = |filler| called.push(filler);
+        let tpcs = occupancy.post(0, demand, 0, &mut InDriver::default(), NOW, call_off);
         (tpcs, called)
     }
 
@@ -280,11 +281,11 @@ mod tests {
         let at = |us| NOW + punctual_core::Nanos::from_micros(us);
         let none = |filler: usize| panic!("filler {filler} is called off");
         let first = demand(1, 100);
-        occupancy.post(0, Some(&first), (0, &mut in_driver), NOW, none);
+        occupancy.post(0, Some(&first), 0, &mut in_driver, NOW, none);
         assert_eq!(occupancy.take(0, Some(&demand(2, 50)), NOW), Some(0b0110));
         // Behind the first one: the filler should be gone by then.
         let second = demand(4, 100);
-        occupancy.post(0, Some(&second), (1, &mut in_driver), at(10), none);
+        occupancy.post(0, Some(&second), 1, &mut in_driver, at(10), none);
         occupancy.call_off(&in_driver, at(100), none);
         let mut called = Vec::new();
         occupancy.call_off(&in_driver, at(101), |filler| called.push(filler));

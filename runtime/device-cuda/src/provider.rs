@@ -154,7 +154,7 @@ impl Provider for CudaProvider {
             };
             let (subjects, on) = ([subject], all.clone());
             let rounds = request.effort.solution_rounds();
-            let times = launch_times(&context, &partitioner, on, (&subjects, PAGE_BYTES), rounds)?;
+            let times = launch_times(&context, &partitioner, on, &subjects, PAGE_BYTES, rounds)?;
             profiles.extend(times.profiles(units));
         }
         Ok(profiles)

@@ -25,7 +25,8 @@ impl StageRun {
     /// If there are more members than a batch has.
     pub(crate) fn new(
         partition: usize,
-        (model, stage): (usize, usize),
+        model: usize,
+        stage: usize,
         members: &[BufferGuard<'_>],
     ) -> Self {
         let each = members.iter().map(|claim| (claim.index(), claim.turn()));
@@ -86,12 +87,13 @@ impl Workspaces {
         context: &Arc<Context>,
         stream: &Stream,
         count: u32,
-        (bytes, output_bytes): (usize, usize),
+        bytes: usize,
+        output_bytes: usize,
     ) -> Result<Self, CallError> {
         let bytes = bytes.max(1).next_multiple_of(4);
         let workspaces = (0..count.max(1)).map(|_| {
             let memory = DeviceMemory::take(context, bytes)?;
-            stream.fill_words((&memory, 0), bytes / 4, 0)?;
+            stream.fill_words(&memory, bytes / 4, 0)?;
             Ok(Workspace {
                 memory,
                 outputs: MappedMemory::take(context, output_bytes)?,
@@ -144,7 +146,7 @@ impl Workspaces {
     /// Overwrites all of workspace `index` with what is no number, as halves or floats.
     pub(crate) fn poison(&self, index: usize, stream: &Stream) -> Result<(), CallError> {
         let memory = &self.workspaces[index].memory;
-        stream.fill_words((memory, 0), self.words, u32::MAX)
+        stream.fill_words(memory, self.words, u32::MAX)
     }
 
     /// Where workspace `index` lies.

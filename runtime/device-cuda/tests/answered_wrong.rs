@@ -62,8 +62,8 @@ fn check(path: &Path) {
         compute_capability: (8, 7),
         page_bytes: 4 << 20,
     };
-    let outputs = (network, Some(&layout));
-    let program = Program::with_outputs(outputs, &[1, 2], &target, &[]).expect("lowers");
+    let program =
+        Program::with_outputs(network, Some(&layout), &[1, 2], &target, &[]).expect("lowers");
     let input = inputs(network, &arrays);
     // The second member has other values, so that members that are mixed up are noticed.
     let other: Vec<f32> = input.iter().map(|value| 0.5 - value).collect();

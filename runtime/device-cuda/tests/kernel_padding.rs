@@ -277,9 +277,9 @@ fn every_launch_of_every_list_is_measured_on_the_tpcs_that_are_named() {
     };
     // For a partition of half of the device, and for one that fills.
     let subjects = [subject(0, 0..REAL_TIME), subject(1, 0..TPCS)];
-    let models = (&subjects[..], subject::PAGE_BYTES);
-    let on = 2..2 + REAL_TIME;
-    let times = launch_times(&context, &partitioner, on, models, 2).expect("measured");
+    let (on, page_bytes) = (2..2 + REAL_TIME, subject::PAGE_BYTES);
+    let times = launch_times(&context, &partitioner, on, &subjects, page_bytes, 2);
+    let times = times.expect("measured");
 
     for (model, tpcs) in [(0, REAL_TIME), (1, TPCS)] {
         let program = program(&network, &batches, tpcs);

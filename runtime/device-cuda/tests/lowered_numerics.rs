@@ -124,8 +124,8 @@ fn bytes_are_the_references_to_the_last_step() {
         .map(|value| (value * 64.0).round() / 64.0)
         .collect();
     let layout = OutputLayout::of(&network, |_| true);
-    let outputs = (&network, Some(&layout));
-    let program = Program::with_outputs(outputs, &[1], &target(8), &[]).expect("lowers");
+    let program =
+        Program::with_outputs(&network, Some(&layout), &[1], &target(8), &[]).expect("lowers");
     let expected = reference::run_all(&network, &[&image]);
     let mut memory = Memory::new(&network, &program, &[image]);
     for (number, expected) in expected.into_iter().enumerate() {

@@ -63,8 +63,7 @@ fn run(network: &Network, seed: u64) -> Fate {
             compute_capability: (8, 7),
             page_bytes: *page_bytes,
         };
-        let outputs = (network, Some(&layout));
-        Program::with_outputs(outputs, &[1, 2, 4], &target, &[])
+        Program::with_outputs(network, Some(&layout), &[1, 2, 4], &target, &[])
     };
     let fits = |lowered: &Result<_, LowerError>| !matches!(lowered, Err(LowerError::Page { .. }));
     let lowered = pages.iter().map(lower).find(fits);
@@ -77,7 +76,7 @@ fn run(network: &Network, seed: u64) -> Fate {
         None => return Fate::Refused("weights of a launch that exceed a page"),
     };
     let images = &inputs(network, 1)[..BATCH.min(batch.into())];
-    match interpreted::difference((network, &layout), (&program, batch), images) {
+    match interpreted::difference(network, &layout, &program, batch, images) {
         Some(difference) => Fate::Wrong(difference),
         None => Fate::Right,
     }

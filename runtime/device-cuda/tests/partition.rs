@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
-use libsmctrl_sys::CudaVersion;
+use libsmctrl_sys::{CudaVersion, Soc};
 use punctual_cuda_kernels::params::{Guard, Whereabouts};
 use punctual_cuda_kernels::{Module as Unit, images};
 use punctual_device_cuda::driver::{
@@ -86,7 +86,8 @@ fn a_table_that_is_wrong_about_the_driver_is_found_out() {
     }
     // One word off: the flag lies on the first bits, the first bits on TPCs 32 to 63.
     let offset = libsmctrl_sys::stream_mask::find(
-        libsmctrl_sys::DriverKey::here(CudaVersion::new(12, 6), (8, 7)).expect("a processor"),
+        libsmctrl_sys::DriverKey::here(CudaVersion::new(12, 6), Some(Soc::Orin))
+            .expect("a processor"),
     )
     .expect("a known driver")
     .offset;
@@ -328,7 +329,7 @@ const BLOCKS: u32 = 32;
 impl Launcher {
     fn new() -> Self {
         let context = Context::retain(gpu()).expect("a context");
-        let mut archives = images::candidates((8, 7), 12);
+        let mut archives = images::candidates(8, 7, 12);
         let archive = archives.next().expect("Orin's");
         let image = archive.module(Unit::Probe).expect("a module");
         // SAFETY: a whole image, as it was compiled.
@@ -442,7 +443,8 @@ fn tpcs_that_cannot_be_granted_get_no_stream() {
 /// A stand-in for libsmctrl that masks streams of the default emulated driver; none where there is no compiler.
 fn stand_in() -> Option<PathBuf> {
     let version = CudaVersion::new(12, 6);
-    let key = libsmctrl_sys::DriverKey::here(version, (8, 7)).expect("a processor with drivers");
+    let key =
+        libsmctrl_sys::DriverKey::here(version, Some(Soc::Orin)).expect("a processor with drivers");
     let offset = libsmctrl_sys::stream_mask::find(key)
         .expect("a known driver")
         .offset;

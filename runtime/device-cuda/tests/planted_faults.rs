@@ -72,7 +72,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "two members' slots exchanged",
         network: residual,
-        plant: |program| members(program, 1, ("members_in", 0)).members.swap(0, 1),
+        plant: |program| members(program, 1, "members_in", 0).members.swap(0, 1),
         says: "for member 0",
         seen: Numbers,
     },
@@ -323,8 +323,8 @@ fn come_early(program: &mut Program, kernel: &str) {
 
 /// The second stage carries out to where the first one has carried its tensor of this number.
 fn write_to_slot_of(program: &mut Program, number: usize) {
-    let slots = members(program, 0, ("members_out", number)).members;
-    members(program, 1, ("members_out", 0)).members = slots;
+    let slots = members(program, 0, "members_out", number).members;
+    members(program, 1, "members_out", 0).members = slots;
     // Its own tensor may be larger.
     program.request_bytes += 1 << 16;
 }
@@ -332,7 +332,8 @@ fn write_to_slot_of(program: &mut Program, number: usize) {
 fn members<'p>(
     program: &'p mut Program,
     stage: usize,
-    (kernel, number): (&str, usize),
+    kernel: &str,
+    number: usize,
 ) -> &'p mut Members {
     let steps = list(program, stage).steps.iter_mut();
     let mut steps = steps.filter(|step| step.kernel.name == kernel);
@@ -412,7 +413,7 @@ fn lowered(network: &Network, layout: &OutputLayout) -> Program {
         })
     });
     let choices: Vec<_> = choices.collect();
-    Program::with_outputs((network, Some(layout)), &[BATCH], &target, &choices).expect("lowers")
+    Program::with_outputs(network, Some(layout), &[BATCH], &target, &choices).expect("lowers")
 }
 
 /// All that the stages give, or nothing if the interpreter refuses an access.
@@ -447,9 +448,9 @@ fn the_checker_finds_every_planted_fault_and_says_what_is_wrong() {
         let network = (fault.network)();
         let layout = OutputLayout::of(&network, |_| true);
         let mut program = lowered(&network, &layout);
-        assert_eq!(program.check((&network, Some(&layout))), Ok(()));
+        assert_eq!(program.check(&network, Some(&layout)), Ok(()));
         (fault.plant)(&mut program);
-        let found = program.check((&network, Some(&layout)));
+        let found = program.check(&network, Some(&layout));
         let Err(LowerError::Unsound { violation, .. }) = found else {
             panic!("{}: {found:?}", fault.name);
         };
@@ -493,7 +494,7 @@ fn a_read_of_another_page_is_found_in_each_of_the_stages_that_have_the_same_weig
         page_bytes: 4096,
     };
     let program = Program::lower(&network, &[BATCH], &target, &[]).expect("lowers");
-    assert_eq!(program.check((&network, None)), Ok(()));
+    assert_eq!(program.check(&network, None), Ok(()));
     for stage in 0..3 {
         let mut first = program.clone();
         let convs = list(&mut first, stage).steps.iter_mut();
@@ -508,7 +509,7 @@ fn a_read_of_another_page_is_found_in_each_of_the_stages_that_have_the_same_weig
         assert_ne!(lower.weights, upper.weights);
         // The other half of the channels, which lies in another page.
         lower.weights = upper.weights;
-        let found = first.check((&network, None));
+        let found = first.check(&network, None);
         let Err(LowerError::Unsound { violation, .. }) = found else {
             panic!("stage {stage}: {found:?}");
         };

@@ -109,7 +109,7 @@ fn check(path: &Path) {
         compute_capability: (8, 7),
         page_bytes: 4 << 20,
     };
-    let program = Program::with_outputs((network, Some(&layout)), &[1], &target, &[]);
+    let program = Program::with_outputs(network, Some(&layout), &[1], &target, &[]);
     let program = program.unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut inputs = inputs.unwrap_or_else(|| input(network, 3));
     if step > 0.0 {

@@ -156,7 +156,7 @@ fn on(network: &Network, device: &Device, tpcs: u32) -> Result<Vec<Predicted>, P
     };
     let layout = OutputLayout::of(network, |_| true);
     let outputs = (network.answer != AnswerKind::Classes).then_some(&layout);
-    let program = Program::with_outputs((network, outputs), &BATCHES, &target, &[])?;
+    let program = Program::with_outputs(network, outputs, &BATCHES, &target, &[])?;
     let mut found = Vec::new();
     for (stage, lowered) in program.stages.iter().enumerate() {
         for list in &lowered.lists {

@@ -137,7 +137,7 @@ fn target(session: &Session<'_>) -> Result<Target, StepError> {
 /// The kernels that a network is lowered to.
 fn kernels(network: &Network, target: &Target) -> BTreeSet<&'static str> {
     let layout = OutputLayout::of(network, |_| true);
-    let program = Program::with_outputs((network, Some(&layout)), &[1, 3], target, &[]);
+    let program = Program::with_outputs(network, Some(&layout), &[1, 3], target, &[]);
     let stages = program.iter().flat_map(|program| program.stages.iter());
     let lists = stages.flat_map(|stage| stage.lists.iter());
     let steps = lists.flat_map(|list| list.steps.iter());

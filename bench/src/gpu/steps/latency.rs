@@ -90,7 +90,7 @@ fn copies(
     let mut durations = Vec::new();
     for () in session.rounds(1000, 3, 900) {
         let start = clock::now_ns();
-        stream.copy_in((&from, 0), (&to, 0), 4)?;
+        stream.copy_in(&from, 0, &to, 0, 4)?;
         stream.synchronize()?;
         durations.push(clock::now_ns() - start);
     }

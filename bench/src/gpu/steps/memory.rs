@@ -56,7 +56,7 @@ fn copies(
     let mut durations = Vec::new();
     for () in session.rounds(1000, 5, permille) {
         let start = clock::now_ns();
-        stream.copy_in((&from, 0), (&to, 0), bytes)?;
+        stream.copy_in(&from, 0, &to, 0, bytes)?;
         stream.synchronize()?;
         durations.push(clock::now_ns() - start);
     }

@@ -144,13 +144,13 @@ fn measured(
     });
     let subjects: Vec<_> = subjects.collect();
     let page_bytes = rig::cuda_spec(session).page_bytes;
-    let models = (&subjects[..], page_bytes);
     let rounds = session.size(25, 1);
     Ok(launch_times(
         &context,
         parts.partitioner(),
         all,
-        models,
+        &subjects,
+        page_bytes,
         rounds,
     )?)
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use libsmctrl_sys::launch_mask::{self, InstallError, LaunchMasks};
+use libsmctrl_sys::launch_mask::{self, Generation, InstallError, LaunchMasks};
 use libsmctrl_sys::raw::{Library, RawError};
 use libsmctrl_sys::stream_mask::{self, LayoutError, Place};
 use libsmctrl_sys::{DriverKey, NoDrivers, TpcMask};
@@ -92,8 +92,9 @@ impl Masking {
         found: Option<launch_mask::Layout>,
     ) -> Result<Self, MaskError> {
         let get = export_table(gpu.driver().symbols).ok_or(MaskError::NoExportTable)?;
+        let generation = Generation::of_compute_capability(gpu.compute_capability()?.0);
         // SAFETY: the driver's own function, of a library that is never unloaded; the rest is the caller's promise.
-        let masks = unsafe { LaunchMasks::install(get, gpu.compute_capability()?, found) }?;
+        let masks = unsafe { LaunchMasks::install(get, generation, found) }?;
         Ok(Self(Way::Launches(masks)))
     }
 

@@ -161,8 +161,10 @@ impl Stream {
     /// If a range is outside.
     pub fn copy_in(
         &self,
-        (from, from_offset): (&MappedMemory, usize),
-        (to, to_offset): (&DeviceMemory, usize),
+        from: &MappedMemory,
+        from_offset: usize,
+        to: &DeviceMemory,
+        to_offset: usize,
         bytes: usize,
     ) -> Result<(), CallError> {
         let (to, from) = (to.at(to_offset, bytes), from.at(from_offset, bytes));
@@ -181,7 +183,8 @@ impl Stream {
     pub fn copy_floats_in(
         &self,
         from: &[f32],
-        (to, to_offset): (&DeviceMemory, usize),
+        to: &DeviceMemory,
+        to_offset: usize,
     ) -> Result<(), CallError> {
         let to = to.at(to_offset, size_of_val(from));
         // SAFETY: the source is pageable memory, staged by the driver before it returns.
@@ -196,17 +199,12 @@ impl Stream {
         CallError::check("cuMemcpyHtoDAsync", code)
     }
 
-    /// Queues the filling of words with `value` (`cuMemsetD32Async`).
+    /// Queues the filling of the first words with `value` (`cuMemsetD32Async`).
     ///
     /// # Panics
     /// If the words are outside.
-    pub fn fill_words(
-        &self,
-        (to, offset): (&DeviceMemory, usize),
-        words: usize,
-        value: u32,
-    ) -> Result<(), CallError> {
-        let to = to.at(offset, words * 4);
+    pub fn fill_words(&self, to: &DeviceMemory, words: usize, value: u32) -> Result<(), CallError> {
+        let to = to.at(0, words * 4);
         // SAFETY: the range is inside the memory.
         let code =
             unsafe { (self.context.symbols().memset_words_async)(to, value, words, self.raw) };

@@ -81,8 +81,8 @@ impl Direct {
         let floats = self.program.input_floats();
         for (member, image) in images.iter().enumerate() {
             assert_eq!(image.len(), floats, "floats of image {member}");
-            let to = (&self.inputs, member * floats * size_of::<f32>());
-            self.stream.copy_floats_in(image, to)?;
+            let to = member * floats * size_of::<f32>();
+            self.stream.copy_floats_in(image, &self.inputs, to)?;
         }
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Direct {
         unsafe {
             let guard = &Guard::default();
             self.kernels
-                .launch(&self.stream, (step.kernel, grid), guard, &arguments)
+                .launch(&self.stream, step.kernel, grid, guard, &arguments)
         }
     }
 

@@ -48,7 +48,8 @@ pub fn launch_times(
     context: &Arc<Context>,
     partitioner: &Partitioner,
     on: Range<u16>,
-    (subjects, page_bytes): (&[Subject<'_>], u32),
+    subjects: &[Subject<'_>],
+    page_bytes: u32,
     rounds: usize,
 ) -> Result<LaunchTimes, StartError> {
     let compute_capability = context.gpu().compute_capability()?;
@@ -192,9 +193,8 @@ impl Timed {
         let Direct {
             kernels, stream, ..
         } = &self.direct;
-        let one = (self.hold, [1, 1, 1]);
         // SAFETY: `hold`'s own arguments, which have no addresses.
-        unsafe { kernels.launch(stream, one, &Guard::default(), &arguments) }
+        unsafe { kernels.launch(stream, self.hold, [1; 3], &Guard::default(), &arguments) }
     }
 }
 

@@ -35,7 +35,7 @@ impl Lower for model::BestScore {
         };
         launches.push(of, "best_score", best);
         if launches.is_read_but_as_scores(operator.output) {
-            launches.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
+            launches.convert_kept(of, operator.output, Kept::Floats, Kept::Halves);
         }
         Ok(())
     }

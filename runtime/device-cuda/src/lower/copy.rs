@@ -70,7 +70,7 @@ impl Lower for model::Copy {
             }
         }));
         let output = launches.write(operator.output);
-        launches.pieces(of, operator, &sources, (output, to), pieces)
+        launches.pieces(of, operator, &sources, output, to, pieces)
     }
 }
 
@@ -81,7 +81,8 @@ impl<'l> Launches<'l> {
         of: Of<'_>,
         operator: &Operator,
         sources: &[Source],
-        (output, to): (TensorView, Kept),
+        output: TensorView,
+        to: Kept,
         pieces: &[Piece],
     ) -> Result<(), LowerError> {
         for piece in pieces {
@@ -164,7 +165,7 @@ impl<'l> Launches<'l> {
         }
         let to = self.room(tensor, Kept::Floats);
         let of = Of::operator(position, operator);
-        self.pieces(of, operator, &sources, (to, Kept::Floats), &pieces)?;
+        self.pieces(of, operator, &sources, to, Kept::Floats, &pieces)?;
         Ok(Some(to))
     }
 
@@ -174,7 +175,7 @@ impl<'l> Launches<'l> {
             return floats;
         }
         self.read(tensor);
-        self.convert_kept(of, tensor, (self.kept(tensor), Kept::Floats))
+        self.convert_kept(of, tensor, self.kept(tensor), Kept::Floats)
     }
 
     /// Converts a tensor from how it is kept to another way.
@@ -182,7 +183,8 @@ impl<'l> Launches<'l> {
         &mut self,
         of: Of<'_>,
         tensor: TensorId,
-        (from, to): (Kept, Kept),
+        from: Kept,
+        to: Kept,
     ) -> TensorView {
         let input = match from {
             Kept::Floats => self.floats_here(tensor).expect("it is there as floats"),

@@ -58,7 +58,7 @@ impl Lower for model::Detections {
         };
         launches.push(of, "detections", list);
         if launches.is_read(operator.output) {
-            launches.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
+            launches.convert_kept(of, operator.output, Kept::Floats, Kept::Halves);
         }
         Ok(())
     }

@@ -89,12 +89,13 @@ impl Program {
         target: &Target,
         choices: &[SolutionChoice],
     ) -> Result<Self, LowerError> {
-        Self::with_outputs((network, None), batches, target, choices)
+        Self::with_outputs(network, None, batches, target, choices)
     }
 
     /// As [`lower`](Self::lower), with the requested outputs of the network's exits.
     pub fn with_outputs(
-        (network, outputs): (&Network, Option<&OutputLayout>),
+        network: &Network,
+        outputs: Option<&OutputLayout>,
         batches: &[u8],
         target: &Target,
         choices: &[SolutionChoice],
@@ -119,13 +120,11 @@ impl Program {
     /// Checks that its launches compute what the network says, as lowering has done.
     pub fn check(
         &self,
-        (network, outputs): (&Network, Option<&OutputLayout>),
+        network: &Network,
+        outputs: Option<&OutputLayout>,
     ) -> Result<(), LowerError> {
-        let mut checker = Checker::new(
-            (network, outputs),
-            (self.input, self.request_bytes),
-            &self.pages,
-        );
+        let (input, bytes) = (self.input, self.request_bytes);
+        let mut checker = Checker::new(network, outputs, input, bytes, &self.pages);
         let mut stages = self.stages.iter();
         let checked = stages.try_for_each(|stage| checker.check_stage(&stage.lists));
         checked.map_err(|violation| unsound(network, violation))
@@ -163,8 +162,8 @@ pub fn candidates(
 impl Lowering<'_> {
     fn stages(&self, batches: &[u8]) -> Result<Box<[StageProgram]>, LowerError> {
         let mut next = 0;
-        let network = (self.network, self.outputs);
-        let mut checker = Checker::new(network, (self.input(), self.request_bytes), &self.pages);
+        let (network, input, bytes) = (self.network, self.input(), self.request_bytes);
+        let mut checker = Checker::new(network, self.outputs, input, bytes, &self.pages);
         let stages = (0..).zip(&self.network.stages).map(|(number, stage)| {
             let first = next;
             next += stage.operators.len() as u32;

@@ -289,10 +289,9 @@ impl Pages {
             let open = pages.used.len().saturating_sub(1);
             for operator in &stage.operators {
                 if let Some(content) = Content::of(network, operator) {
-                    let name = (network, operator.name.as_str());
                     match known.iter().find(|(other, _)| *other == content) {
                         Some(&(_, first)) => pages.share(position, first),
-                        None => pages.add(position, &content, open, name)?,
+                        None => pages.add(position, &content, open, network, &operator.name)?,
                     }
                     known.push((content, position));
                 }
@@ -343,7 +342,8 @@ impl Pages {
         operator: u32,
         content: &Content,
         open: usize,
-        (network, name): (&Network, &str),
+        network: &Network,
+        name: &str,
     ) -> Result<(), LowerError> {
         let most = content.channels_max(self.page_bytes);
         let most = most.ok_or_else(|| LowerError::Page {

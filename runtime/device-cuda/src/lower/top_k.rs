@@ -42,7 +42,7 @@ impl Lower for model::TopK {
         };
         launches.push(of, kernel, top);
         if launches.is_read(operator.output) {
-            launches.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
+            launches.convert_kept(of, operator.output, Kept::Floats, Kept::Halves);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use libsmctrl_sys::stream_mask::{self, Row};
-use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers};
+use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers, Soc};
 
 use super::units::sms_per_tpc;
 use crate::driver::{Attribute, CallError, Gpu, MaskError};
@@ -62,12 +62,14 @@ impl Facts {
 
     #[must_use]
     pub const fn sms_per_tpc(&self) -> u32 {
-        sms_per_tpc(self.compute_capability)
+        let (major, minor) = self.compute_capability;
+        sms_per_tpc(major, minor)
     }
 
     /// What an offset in the driver's objects depends on.
     pub(super) fn driver_key(&self) -> Result<DriverKey, NoDrivers> {
-        DriverKey::here(self.version, self.compute_capability)
+        let (major, minor) = self.compute_capability;
+        DriverKey::here(self.version, Soc::of_compute_capability(major, minor))
     }
 
     /// Where this driver keeps the mask of a stream, by our table.

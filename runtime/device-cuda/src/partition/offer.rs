@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use libsmctrl_sys::raw::Library;
 
-use libsmctrl_sys::launch_mask;
+use libsmctrl_sys::launch_mask::{self, Generation};
 use punctual_platform::clock;
 
 use super::calibration::Refusal;
@@ -373,7 +373,8 @@ impl Facts {
         limits: Limits,
         told: &mut dyn FnMut(&Tried<'_>),
     ) -> Ended {
-        let places = MaskPlace::candidates(mechanism, self.version, self.compute_capability);
+        let generation = Generation::of_compute_capability(self.compute_capability.0);
+        let places = MaskPlace::candidates(mechanism, self.version, generation);
         let attempt = |place| self.tried(mechanism, how, Some(place));
         match search::among(&places, limits, clock::now_ns, attempt, told) {
             Ok(hit) => self.keep(how, &hit),

@@ -34,7 +34,7 @@ impl MaskPlace {
     pub fn candidates(
         mechanism: Mechanism,
         version: CudaVersion,
-        compute_capability: (u32, u32),
+        generation: Generation,
     ) -> Vec<Self> {
         match mechanism {
             Mechanism::StreamMask => {
@@ -42,7 +42,6 @@ impl MaskPlace {
                 places.map(Self::Stream).collect()
             }
             Mechanism::LaunchMask => {
-                let generation = Generation::of_compute_capability(compute_capability);
                 let layouts = generation.candidates().into_iter();
                 layouts.map(Self::Launch).collect()
             }
@@ -145,8 +144,9 @@ mod tests {
     fn a_place_is_read_as_it_is_written() {
         let version = CudaVersion::new(13, 2);
         for mechanism in [Mechanism::StreamMask, Mechanism::LaunchMask] {
-            for capability in [(8, 7), (9, 0), (11, 0)] {
-                let places = MaskPlace::candidates(mechanism, version, capability);
+            for major in [8, 9, 11] {
+                let generation = Generation::of_compute_capability(major);
+                let places = MaskPlace::candidates(mechanism, version, generation);
                 assert!(!places.is_empty());
                 for place in places {
                     assert_eq!(place.to_string().parse(), Ok(place));
@@ -154,7 +154,7 @@ mod tests {
                 }
             }
         }
-        let green = MaskPlace::candidates(Mechanism::GreenContexts, version, (8, 7));
+        let green = MaskPlace::candidates(Mechanism::GreenContexts, version, Generation::UpToAda);
         assert_eq!(green, []);
     }
 

@@ -236,11 +236,13 @@ mod tests {
     use std::cell::Cell;
 
     use libsmctrl_sys::CudaVersion;
+    use libsmctrl_sys::launch_mask::Generation;
 
     use super::*;
 
     fn places() -> Vec<MaskPlace> {
-        MaskPlace::candidates(Mechanism::StreamMask, CudaVersion::new(13, 2), (8, 7))
+        let (version, generation) = (CudaVersion::new(13, 2), Generation::UpToAda);
+        MaskPlace::candidates(Mechanism::StreamMask, version, generation)
     }
 
     fn map() -> UnitMap {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use libsmctrl_sys::raw::{Library, TRIAL_LIMIT};
-use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers, stream_mask};
+use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers, Soc, stream_mask};
 use punctual_platform::{clock, poll};
 
 use super::calibration::{self, Refusal, calibrate};
@@ -51,8 +51,9 @@ impl Trial {
         let gpu = gpu.map_err(|error| Refusal::NoDriver {
             said: error.to_string(),
         })?;
+        let (major, minor) = self.compute_capability;
         // With its only TPC switched off, a launch would wait for ever.
-        if gpu.attribute(Attribute::Multiprocessors)? <= sms_per_tpc(self.compute_capability) {
+        if gpu.attribute(Attribute::Multiprocessors)? <= sms_per_tpc(major, minor) {
             return Err(Refusal::Indivisible { groups: 1 });
         }
         let context = Context::retain(gpu)?;
@@ -104,7 +105,8 @@ impl Trial {
     }
 
     fn driver_key(&self) -> Result<DriverKey, Refusal> {
-        let key = DriverKey::here(self.version, self.compute_capability);
+        let (major, minor) = self.compute_capability;
+        let key = DriverKey::here(self.version, Soc::of_compute_capability(major, minor));
         key.map_err(|NoDrivers| Refusal::UnknownDriver {
             driver: format!("CUDA {} on {}", self.version, std::env::consts::ARCH),
         })

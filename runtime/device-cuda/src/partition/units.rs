@@ -116,8 +116,8 @@ impl UnitMap {
 /// Multiprocessors of a TPC, by compute capability. Recalled: Maxwell and the smaller Pascals have one, all
 /// later chips two.
 #[must_use]
-pub const fn sms_per_tpc(compute_capability: (u32, u32)) -> u32 {
-    match compute_capability {
+pub const fn sms_per_tpc(major: u32, minor: u32) -> u32 {
+    match (major, minor) {
         (0..=5, _) | (6, 1..) => 1,
         _ => 2,
     }

@@ -235,8 +235,10 @@ impl VirtualQueue {
         match &self.control {
             None => Ok(()),
             Some(control) => control.copy_in(
-                (self.words.memory(), Words::EPOCH),
-                (&self.on_device, DEVICE_EPOCH),
+                self.words.memory(),
+                Words::EPOCH,
+                &self.on_device,
+                DEVICE_EPOCH,
                 4,
             ),
         }

@@ -82,7 +82,7 @@ impl DevicePlan {
             let count = self.spec.workspaces;
             let stream = self.stream(context, partitions[0])?;
             Ok(StreamExecutor {
-                workspaces: Workspaces::take(context, &setup, count, (bytes, outputs))?,
+                workspaces: Workspaces::take(context, &setup, count, bytes, outputs)?,
                 queue: VirtualQueue::new(stream, self.spec.queue, &installation.kernels)?,
                 installation: installation.clone(),
                 confined_to: partitions[0],

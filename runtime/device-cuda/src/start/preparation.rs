@@ -51,8 +51,8 @@ fn lower(
     let models = spec.models.iter().map(|model| {
         let batches = model.batches.iter().copied();
         let batches: Vec<u8> = batches.filter(|&b| partition.takes_batch(b)).collect();
-        let network = (model.network, model.outputs);
-        let program = Program::with_outputs(network, &batches, target, model.solutions)?;
+        let (network, outputs) = (model.network, model.outputs);
+        let program = Program::with_outputs(network, outputs, &batches, target, model.solutions)?;
         Ok(Model::new(program))
     });
     models.collect()

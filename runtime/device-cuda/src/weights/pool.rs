@@ -80,7 +80,7 @@ impl Pool {
         let stream = Stream::new(context, lowest)?;
         let memory = DeviceMemory::take(context, shared.pieces * shared.page_bytes)?;
         // Touched once, so that it is there.
-        stream.fill_words((&memory, 0), memory.bytes() / 4, 0)?;
+        stream.fill_words(&memory, memory.bytes() / 4, 0)?;
         let staging = || {
             Ok(Staging {
                 memory: MappedMemory::take(context, shared.page_bytes)?,
@@ -119,8 +119,9 @@ impl Pool {
         // Until the copy is queued: if a call below fails, the piece holds neither content.
         self.holds[piece] = NOTHING;
         staging.memory.write(0, bytes);
-        let to = (&self.memory, piece * shared.page_bytes);
-        self.stream.copy_in((&staging.memory, 0), to, bytes.len())?;
+        let to = piece * shared.page_bytes;
+        self.stream
+            .copy_in(&staging.memory, 0, &self.memory, to, bytes.len())?;
         staging.over.record(&self.stream)?;
         self.holds[piece] = content;
         Ok(())

@@ -14,8 +14,10 @@ pub type Inputs = Vec<Vec<f32>>;
 
 /// What is wrong with what the launches give for these images in a batch of that size, if anything is.
 pub fn difference(
-    (network, layout): (&Network, &OutputLayout),
-    (program, batch): (&Program, u8),
+    network: &Network,
+    layout: &OutputLayout,
+    program: &Program,
+    batch: u8,
     images: &[Inputs],
 ) -> Option<String> {
     let slices: Vec<Vec<&[f32]>> = images
@@ -35,7 +37,7 @@ pub fn difference(
         };
         for (member, scores) in scores.into_iter().enumerate() {
             let found = Exited {
-                outputs: outputs(&memory, program, (exit, layout), (stage, member)),
+                outputs: outputs(&memory, program, exit, layout, stage, member),
                 scores,
                 confidence: exit.confidence.map(|_| memory.answer(member).confidence),
             };
@@ -63,8 +65,10 @@ pub fn difference(
 fn outputs(
     memory: &Memory,
     program: &Program,
-    (exit, layout): (&Exit, &OutputLayout),
-    (stage, member): (usize, usize),
+    exit: &Exit,
+    layout: &OutputLayout,
+    stage: usize,
+    member: usize,
 ) -> Vec<Vec<f32>> {
     let bytes = memory.outputs(program, stage, member);
     let placed = layout.stage(stage).expect("all outputs are wanted");

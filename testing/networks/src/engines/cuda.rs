@@ -25,7 +25,7 @@ impl<'a> Cuda<'a> {
         let network = subject.network();
         let layout = OutputLayout::of(network, |_| true);
         let batches = [1, batch_max as u8];
-        let program = Program::with_outputs((network, Some(&layout)), &batches, &TARGET, &[])?;
+        let program = Program::with_outputs(network, Some(&layout), &batches, &TARGET, &[])?;
         Ok(Self {
             subject,
             program,

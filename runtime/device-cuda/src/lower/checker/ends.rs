@@ -35,7 +35,7 @@ impl Run<'_> {
             return Err(Fault::NotOfStage { what });
         }
         self.slot_read.write(range, ());
-        self.make(to, tensor, (0..1, 1))?;
+        self.make(to, tensor, 0..1, 1)?;
         self.expect(to, what)
     }
 
@@ -133,7 +133,7 @@ impl Run<'_> {
             }
             _ => return Err(Fault::Input { offset }),
         };
-        self.make(to, tensor, (0..1, 1))?;
+        self.make(to, tensor, 0..1, 1)?;
         self.expect_tensor(to, tensor)?;
         Ok(())
     }

@@ -66,8 +66,10 @@ struct Run<'c> {
 
 impl<'n> Checker<'n> {
     pub(super) fn new(
-        (network, outputs): (&'n Network, Option<&'n OutputLayout>),
-        (input, request_bytes): (InputLayout, u64),
+        network: &'n Network,
+        outputs: Option<&'n OutputLayout>,
+        input: InputLayout,
+        request_bytes: u64,
         pages: &Pages,
     ) -> Self {
         let mut weights: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -292,7 +294,8 @@ impl<'c> Run<'c> {
         &mut self,
         span: &Span,
         tensor: TensorId,
-        (made, all): (std::ops::Range<u32>, u32),
+        made: std::ops::Range<u32>,
+        all: u32,
     ) -> Result<(), Fault> {
         let at = at(span);
         let form = self.form(span.bytes, tensor);

@@ -33,9 +33,9 @@ impl Run<'_> {
         });
         match (moving, from) {
             (Some((at, operator, pieces)), _) => {
-                self.piece(copy, (source, target), (at, operator), &pieces)
+                self.piece(copy, source, target, at, operator, &pieces)
             }
-            (None, Some(tensor)) => self.convert(copy, (source, target), tensor),
+            (None, Some(tensor)) => self.convert(copy, source, target, tensor),
             (None, None) => Err(Fault::NoOperator),
         }
     }
@@ -44,8 +44,10 @@ impl Run<'_> {
     fn piece(
         &mut self,
         copy: &Copy,
-        (source, target): (&Span, &Span),
-        (position, operator): (u32, &Operator),
+        source: &Span,
+        target: &Span,
+        position: u32,
+        operator: &Operator,
         pieces: &[Piece],
     ) -> Result<(), Fault> {
         let network = self.checker.network;
@@ -93,14 +95,15 @@ impl Run<'_> {
         if !is_of_box(copy, &view, piece) {
             return wrong("source");
         }
-        self.result(target, tensor, (next..next + 1, pieces.len() as u32))
+        self.result(target, tensor, next..next + 1, pieces.len() as u32)
     }
 
     /// A tensor in another form.
     fn convert(
         &mut self,
         copy: &Copy,
-        (source, target): (&Span, &Span),
+        source: &Span,
+        target: &Span,
         tensor: TensorId,
     ) -> Result<(), Fault> {
         let network = self.checker.network;
@@ -117,16 +120,17 @@ impl Run<'_> {
                 what,
             });
         }
-        self.result(target, tensor, (0..1, 1))
+        self.result(target, tensor, 0..1, 1)
     }
 
     fn result(
         &mut self,
         target: &Span,
         tensor: TensorId,
-        part: (std::ops::Range<u32>, u32),
+        made: std::ops::Range<u32>,
+        all: u32,
     ) -> Result<(), Fault> {
-        self.make(target, tensor, part)?;
+        self.make(target, tensor, made, all)?;
         match self.form(target.bytes, tensor) {
             Some(kept) => self.check_shape(target, tensor, kept),
             None => Ok(()),

@@ -27,13 +27,13 @@ impl Run<'_> {
         }
         let (part, all) = self.part(step.arguments(), operator);
         for span in &traffic.reads {
-            self.read((position, operator), span, part.start)?;
+            self.read(position, operator, span, part.start)?;
         }
         for span in &traffic.writes {
             match span.role {
                 Role::Result => {
-                    self.check_seen((position, operator), part.start)?;
-                    self.make(span, operator.output, (part.clone(), all))?;
+                    self.check_seen(position, operator, part.start)?;
+                    self.make(span, operator.output, part.clone(), all)?;
                     if let Some(kept) = self.form(span.bytes, operator.output) {
                         self.check_shape(span, operator.output, kept)?;
                     }
@@ -43,7 +43,7 @@ impl Run<'_> {
                     self.put(span, Value::State { operator, steps });
                 }
                 _ => {
-                    self.check_seen_of((position, operator), INPUT | WEIGHTS)?;
+                    self.check_seen_of(position, operator, INPUT | WEIGHTS)?;
                     let (operator, first) = (position, part.start);
                     self.put(span, Value::Sums { operator, first });
                 }
@@ -56,7 +56,8 @@ impl Run<'_> {
 
     fn read(
         &mut self,
-        (position, operator): (u32, &Operator),
+        position: u32,
+        operator: &Operator,
         span: &Span,
         first: u32,
     ) -> Result<(), Fault> {
@@ -100,22 +101,19 @@ impl Run<'_> {
     }
 
     /// That the launches since the last result have read all that the operator computes from.
-    fn check_seen(&self, of: (u32, &Operator), first: u32) -> Result<(), Fault> {
-        let (position, operator) = of;
+    fn check_seen(&self, position: u32, operator: &Operator, first: u32) -> Result<(), Fault> {
         if has_state(operator) && first > 0 && self.seen.1 & STATE == 0 {
-            let (operator, steps) = (position, first);
-            let what = Value::State { operator, steps };
+            let what = Value::State {
+                operator: position,
+                steps: first,
+            };
             return Err(Fault::NotRead { what });
         }
         let operands = (1 << operator.reads().count()) - 1;
-        self.check_seen_of(of, operands | WEIGHTS)
+        self.check_seen_of(position, operator, operands | WEIGHTS)
     }
 
-    fn check_seen_of(
-        &self,
-        (position, operator): (u32, &Operator),
-        wanted: u32,
-    ) -> Result<(), Fault> {
+    fn check_seen_of(&self, position: u32, operator: &Operator, wanted: u32) -> Result<(), Fault> {
         let missing = wanted & !self.seen.1;
         let mut owners = self.checker.weights.values().flatten();
         if missing & WEIGHTS != 0 && owners.any(|&(owner, _)| owner == position) {
