@@ -250,7 +250,7 @@ impl Engine for Team {
         member: usize,
         claim: &mut BufferGuard<'_>,
     ) -> Answer {
-        self.leader.answer((model, stage), member, claim)
+        self.leader.answer(model, stage, member, claim)
     }
 }
 

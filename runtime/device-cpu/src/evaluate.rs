@@ -99,7 +99,7 @@ impl Evaluator {
         }
         let layout = OutputLayout::of(network, |_| true);
         let model = lower(isa, network, Some(&layout))?;
-        Self::of(isa, network, model, (batch_max, size), solutions)
+        Self::of(isa, network, model, batch_max, size, solutions)
     }
 
     /// Of a network that was lowered with all its outputs.
@@ -107,7 +107,8 @@ impl Evaluator {
         isa: Isa,
         network: &Network,
         mut model: LoadedModel,
-        (batch_max, size): (usize, usize),
+        batch_max: usize,
+        size: usize,
         solutions: &[SolutionChoice],
     ) -> Result<(Self, Vec<Helper>), StartError> {
         let layout = OutputLayout::of(network, |_| true);
@@ -193,7 +194,7 @@ impl Evaluator {
     pub fn run(&mut self, batch: usize) -> Vec<Vec<Vec<f32>>> {
         self.each_stage(batch, false, |evaluator, stage, claims| {
             let scores = claims.iter_mut().enumerate().map(|(member, claim)| {
-                let scores = evaluator.leader.scores((MODEL, stage), member, claim);
+                let scores = evaluator.leader.scores(MODEL, stage, member, claim);
                 scores.to_vec()
             });
             scores.collect()
@@ -226,7 +227,7 @@ impl Evaluator {
     }
 
     fn exit(&mut self, stage: StageId, member: usize, claim: &mut BufferGuard<'_>) -> ExitResult {
-        let (id, leader) = ((MODEL, stage), &mut self.leader);
+        let leader = &mut self.leader;
         let placed = self.layout.stage(stage.index());
         let outputs = placed.into_iter().flat_map(|placed| &placed.outputs);
         let area = claim.area().map_or(&[][..], |area| area.as_slice());
@@ -235,9 +236,9 @@ impl Evaluator {
         };
         ExitResult {
             outputs: outputs.map(bytes).collect(),
-            answer: leader.answer(id, member, claim),
-            scores: leader.scores(id, member, claim).to_vec(),
-            confidence: leader.confidence(id, member, claim),
+            answer: leader.answer(MODEL, stage, member, claim),
+            scores: leader.scores(MODEL, stage, member, claim).to_vec(),
+            confidence: leader.confidence(MODEL, stage, member, claim),
         }
     }
 

@@ -100,13 +100,14 @@ impl Step {
         &self,
         packed: &[f32],
         specialised: &[f32],
-        (part, cores): (Part, usize),
+        part: Part,
+        cores: usize,
         images: &mut [Image<'_>],
         scratch: &mut [f32],
     ) {
         if self
             .specialised
-            .run(specialised, (part, cores), images, scratch)
+            .run(specialised, part, cores, images, scratch)
         {
             return;
         }
@@ -146,7 +147,9 @@ impl OutputPlan {
         isa: Isa,
         output: &Output,
         placed: &PlacedOutput,
-        (value, span, layout): (Value, Span, BlockedLayout),
+        value: Value,
+        span: Span,
+        layout: BlockedLayout,
     ) -> Result<Self, KernelError> {
         Ok(Self {
             value,

@@ -38,7 +38,8 @@ impl Specialised {
     pub(crate) fn run(
         &self,
         weights: &[f32],
-        (part, cores): (Part, usize),
+        part: Part,
+        cores: usize,
         images: &mut [Image<'_>],
         scratch: &mut [f32],
     ) -> bool {

@@ -43,7 +43,7 @@ fn is_right(network: &Network, model: LoadedModel) -> bool {
         .collect();
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
     let run = || {
-        let (mut evaluator, _) = Evaluator::of(ISA, network, model, (1, 1), &[]).expect("starts");
+        let (mut evaluator, _) = Evaluator::of(ISA, network, model, 1, 1, &[]).expect("starts");
         evaluator.poison();
         evaluator.load(&inputs[..1]);
         evaluator.load_vectors(0, &inputs[1..]);

@@ -245,8 +245,8 @@ impl<'n> Lowering<'n> {
         let output = |placed: &PlacedOutput| {
             let output = &exit.outputs[placed.output];
             let value = self.value(output.tensor);
-            let lies = (value, places.of(value), self.layout(value));
-            OutputPlan::new(self.isa, output, placed, lies)
+            let (span, layout) = (places.of(value), self.layout(value));
+            OutputPlan::new(self.isa, output, placed, value, span, layout)
                 .map_err(|source| error(self.network, &output.name, source))
         };
         let outputs = placed.into_iter().flat_map(|placed| &placed.outputs);

@@ -200,7 +200,8 @@ impl Leader {
     /// If `claim` is not that member's.
     pub(crate) fn answer(
         &mut self,
-        (model, stage): (ModelId, StageId),
+        model: ModelId,
+        stage: StageId,
         member: usize,
         claim: &mut BufferGuard<'_>,
     ) -> Answer {
@@ -225,7 +226,8 @@ impl Leader {
     /// As [`answer`](Self::answer).
     pub(crate) fn scores<'a>(
         &'a mut self,
-        (model, stage): (ModelId, StageId),
+        model: ModelId,
+        stage: StageId,
         member: usize,
         claim: &'a mut BufferGuard<'_>,
     ) -> &'a [f32] {
@@ -242,7 +244,8 @@ impl Leader {
     /// As [`answer`](Self::answer).
     pub(crate) fn confidence(
         &mut self,
-        (model, stage): (ModelId, StageId),
+        model: ModelId,
+        stage: StageId,
         member: usize,
         claim: &mut BufferGuard<'_>,
     ) -> Option<f32> {
@@ -383,7 +386,7 @@ impl Team {
                 // SAFETY: this function's own promise.
                 let packed = unsafe { self.weights.read(id, step.weights.clone()) };
                 // SAFETY: as above, and the meeting below: all seats are in this same step.
-                unsafe { self.run_step(seat, (model, stage), index, packed) };
+                unsafe { self.run_step(seat, model, stage, index, packed) };
             }));
             if ran.is_err() {
                 // Relaxed: the meeting publishes it.
@@ -425,7 +428,8 @@ impl Team {
     unsafe fn run_step(
         &self,
         seat: usize,
-        (model, stage): (&LoadedModel, &Executable),
+        model: &LoadedModel,
+        stage: &Executable,
         index: usize,
         packed: &[f32],
     ) {
@@ -451,8 +455,15 @@ impl Team {
             let mut images = unsafe { self.images(stage, step, written) };
             // SAFETY: a seat's scratch memory is its own.
             let scratch = unsafe { self.scratch.write(self.scratch_range(seat)) };
-            let cores = (part, self.size);
-            step.run(packed, &model.specialised, cores, &mut images, scratch);
+            let cores = self.size;
+            step.run(
+                packed,
+                &model.specialised,
+                part,
+                cores,
+                &mut images,
+                scratch,
+            );
             for output in stage.outputs_of(index) {
                 for (member, image) in images.iter().enumerate() {
                     self.write_output(output, member, |to| {
