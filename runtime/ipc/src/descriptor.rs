@@ -34,7 +34,7 @@ pub struct Crop {
 impl Crop {
     /// The furthest that a crop of this width and height can lie. A tensor is taken whole: the crop in its terms is the
     /// size of a channel.
-    pub(crate) const fn furthest(frame: &FrameSpec, (width, height): (u32, u32)) -> Self {
+    pub(crate) const fn furthest(frame: &FrameSpec, width: u32, height: u32) -> Self {
         match frame.format {
             PixelFormat::Tensor => Self { x: 0, y: 0 },
             _ => Self {
@@ -89,13 +89,13 @@ pub(crate) struct Expected {
 
 impl Expected {
     /// For the first submission of a stream.
-    pub(crate) fn first(stream: u32, slots: u16, frame: &FrameSpec, crop_size: (u32, u32)) -> Self {
+    pub(crate) fn first(stream: u32, slots: u16, format: PixelFormat, crop_max: Crop) -> Self {
         Self {
             sequence: FIRST_SEQUENCE,
             stream,
-            format: frame.format.code(),
+            format: format.code(),
             slots,
-            crop_max: Crop::furthest(frame, crop_size),
+            crop_max,
         }
     }
 }
@@ -182,7 +182,7 @@ mod tests {
 
     fn expected() -> Expected {
         let frame = FrameSpec::packed(PixelFormat::Rgb8, 640, 480);
-        Expected::first(3, 4, &frame, (192, 192))
+        Expected::first(3, 4, frame.format, Crop::furthest(&frame, 192, 192))
     }
 
     fn valid() -> Descriptor {

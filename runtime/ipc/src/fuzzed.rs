@@ -136,8 +136,8 @@ fn possible_if_checked(terms: &StreamTerms) -> bool {
 }
 
 fn descriptor(terms: &StreamTerms, cell: &Cell) {
-    let crop = (terms.crop_width, terms.crop_height);
-    let expected = Expected::first(terms.stream, terms.slots, &terms.frame, crop);
+    let (format, crop_max) = (terms.frame.format, terms.crop_max());
+    let expected = Expected::first(terms.stream, terms.slots, format, crop_max);
     // Right but for what the script changes, or hardly anything would get through.
     let mut right = Descriptor {
         sequence: 1,

@@ -10,7 +10,7 @@ use punctual_platform::{areas, shared_memory::Access};
 use punctual_types::{AnswerKind, Element};
 
 use crate::bell;
-use crate::client::{ClientChannel, ConnectError, Welcome, be_welcomed};
+use crate::client::{ClientChannel, ConnectError, SharedMemory, Welcome, be_welcomed};
 use crate::description::{Description, ExitDescription, OutputDescription, VectorDescription};
 use crate::frame::{FrameSpec, PixelFormat};
 use crate::handshake::{Agreement, Hello, OutputTerms, StreamTerms};
@@ -25,8 +25,12 @@ use crate::socket;
 /// If there can be no such stream, or when out of memory or descriptors.
 #[must_use]
 pub fn pair(terms: StreamTerms) -> (ServerChannel, ClientChannel) {
-    let outputs = (Region::private(0), Vec::new());
-    pair_over(terms, Description::default(), outputs)
+    pair_over(
+        terms,
+        Description::default(),
+        Region::private(0),
+        Vec::new(),
+    )
 }
 
 /// As [`pair`], of a small stream whose only exit has eight floats in each of four areas, and whose frames come with
@@ -42,7 +46,7 @@ pub fn pair_with_outputs() -> (ServerChannel, ClientChannel) {
     let (count, bytes) = (usize::from(count), bytes as usize);
     let (file, areas) = areas::shared(c"outputs", &[], count, bytes).expect("memory");
     let outputs = Region::of(file.map(Access::Read).expect("memory"));
-    pair_over(terms, description, (outputs, areas))
+    pair_over(terms, description, outputs, areas)
 }
 
 /// The terms of [`pair_with_outputs`], and the description.
@@ -86,7 +90,8 @@ pub fn terms_with_outputs() -> (StreamTerms, Description) {
 pub(crate) fn pair_over(
     terms: StreamTerms,
     description: Description,
-    (outputs, areas): (Region, Vec<Area>),
+    outputs: Region,
+    areas: Vec<Area>,
 ) -> (ServerChannel, ClientChannel) {
     terms.check().expect("terms that can be");
     let (ours, theirs) = socket::pair().expect("sockets");
@@ -94,11 +99,15 @@ pub(crate) fn pair_over(
     let results = Region::private(ResultLayout::new(terms.slots, terms.results).bytes);
     free_slots(&terms, &results);
     let (heard, rung) = bell::pair().expect("an event");
-    let memory = (requests.clone(), results.clone());
-    let server = ServerChannel::new(terms, (ours, heard), memory, None, areas);
-    let told = (Agreement::newest(), terms, description);
-    let memory = (requests, results, outputs);
-    let client = ClientChannel::new(told, (theirs, rung), memory, false);
+    let memory = SharedMemory {
+        requests: requests.clone(),
+        results: results.clone(),
+        outputs,
+        import_buffers: false,
+    };
+    let server = ServerChannel::new(terms, ours, heard, requests, results, None, areas);
+    let newest = Agreement::newest();
+    let client = ClientChannel::new(newest, terms, description, theirs, rung, memory);
     (server, client)
 }
 

@@ -330,9 +330,10 @@ impl Connection {
         free_slots(terms, &memory.results);
         self.welcome(terms, &memory, &bell)?;
         let requests = memory::sealed(&memory.request_file).map_err(|_| AdmitError::Sealed)?;
-        let (ends, regions) = ((self.socket, bell), (requests, memory.results));
-        let channel = ServerChannel::new(*terms, ends, regions, buffers, memory.areas);
-        Ok(channel)
+        let (socket, results, areas) = (self.socket, memory.results, memory.areas);
+        Ok(ServerChannel::new(
+            *terms, socket, bell, requests, results, buffers, areas,
+        ))
     }
 
     /// Sends the client its memory, and waits until it has mapped it and rings for the first time.

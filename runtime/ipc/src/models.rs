@@ -112,8 +112,8 @@ fn hand_an_area_over(
             },
             ..terms(1, 2)
         };
-        let memory = (Region::private(0), vec![Area::private(64)]);
-        let (mut server, mut client) = pair_over(terms, Description::default(), memory);
+        let (outputs, areas) = (Region::private(0), vec![Area::private(64)]);
+        let (mut server, mut client) = pair_over(terms, Description::default(), outputs, areas);
         let mut areas = server.areas().expect("the terms have one");
         let (mut submissions, payload, mut results) = server.split();
         let values = Arc::new(UnsafeCell::new(0_u64));

@@ -67,6 +67,14 @@ pub struct ClientChannel {
     handed: Box<[Option<Answer>]>,
 }
 
+/// What a channel's daemon and client have in common, and how its requests are laid out.
+pub(crate) struct SharedMemory {
+    pub(crate) requests: Region,
+    pub(crate) results: Region,
+    pub(crate) outputs: Region,
+    pub(crate) import_buffers: bool,
+}
+
 impl ClientChannel {
     /// Connects to the daemon at `path`. Waits up to five seconds for its answer.
     ///
@@ -109,10 +117,14 @@ impl ClientChannel {
         let mut description = vec![0; terms.outputs.description_bytes as usize];
         outputs.copy_out(0, &mut description);
         let description = Description::decode(&description, &terms)?;
-        let ends = (socket, ClientBell::received(bell));
-        let memory = (requests, results, outputs);
-        let told = (agreement, terms, description);
-        let channel = Self::new(told, ends, memory, import_buffers);
+        let bell = ClientBell::received(bell);
+        let memory = SharedMemory {
+            requests,
+            results,
+            outputs,
+            import_buffers,
+        };
+        let channel = Self::new(agreement, terms, description, socket, bell, memory);
         // The daemon touches the memory that we write from now on.
         channel.bell.ring();
         Ok(channel)
@@ -120,11 +132,19 @@ impl ClientChannel {
 
     /// Over memory that has the layout of these (checked) terms.
     pub(crate) fn new(
-        (agreement, terms, description): (Agreement, StreamTerms, Description),
-        (socket, bell): (OwnedFd, ClientBell),
-        (requests, results, outputs): (Region, Region, Region),
-        import_buffers: bool,
+        agreement: Agreement,
+        terms: StreamTerms,
+        description: Description,
+        socket: OwnedFd,
+        bell: ClientBell,
+        memory: SharedMemory,
     ) -> Self {
+        let SharedMemory {
+            requests,
+            results,
+            outputs,
+            import_buffers,
+        } = memory;
         let request_layout = RequestLayout::of(&terms, import_buffers);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
         let watch = BellWatch::new(results.clone(), result_layout.bell);

@@ -8,6 +8,7 @@ mod opening;
 mod outputs;
 mod slot;
 
+pub(crate) use channel::SharedMemory;
 pub use channel::{ClientChannel, Slot};
 pub(crate) use connect::{Welcome, be_welcomed};
 pub(crate) use doorbell::AWAKE;

@@ -109,7 +109,7 @@ impl StreamTerms {
     /// The furthest that a crop can lie.
     #[must_use]
     pub fn crop_max(&self) -> Crop {
-        Crop::furthest(&self.frame, (self.crop_width, self.crop_height))
+        Crop::furthest(&self.frame, self.crop_width, self.crop_height)
     }
 }
 

@@ -42,8 +42,10 @@ impl ServerChannel {
     /// Over memory that has the layout of these (checked) terms, in which the slots [are free](free_slots).
     pub(crate) fn new(
         terms: StreamTerms,
-        (socket, bell): (OwnedFd, ServerBell),
-        (requests, results): (Region, Region),
+        socket: OwnedFd,
+        bell: ServerBell,
+        requests: Region,
+        results: Region,
         buffers: Option<Box<[Buffer]>>,
         areas: Vec<Area>,
     ) -> Self {
