@@ -183,7 +183,7 @@ pub(crate) fn resolve(
     let mut classes = options.classes.clone();
     let mut exits = Vec::with_capacity(named.len());
     for exit in named {
-        exits.push(resolved(lowering, graph, exit, (kind, options))?);
+        exits.push(resolved(lowering, graph, exit, kind, options)?);
     }
     let scores = exits.iter().find_map(|exit: &Exit| exit.scores);
     if let Some(Scores { tensor, .. }) = scores
@@ -274,7 +274,8 @@ fn resolved(
     lowering: &mut Lowering<'_>,
     graph: &Graph,
     named: &NamedExit,
-    (kind, options): (AnswerKind, &CompileOptions),
+    kind: AnswerKind,
+    options: &CompileOptions,
 ) -> Result<Exit, CompileError> {
     let scores_of = named.scores().filter(|_| kind.has_class());
     let scores_of = scores_of.map(|output| output.value);

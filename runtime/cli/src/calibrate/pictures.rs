@@ -81,16 +81,14 @@ impl Pictures {
         let (layout, pixels) = decode(path, self.input.channels)?;
         let picture = layout.size();
         let crop = self.cropped(picture);
-        let corner = (
-            (picture.width - crop.width) / 2,
-            (picture.height - crop.height) / 2,
-        );
-        let view = View::new(corner, crop, self.output(), !self.fit.is_stretch());
+        let left = (picture.width - crop.width) / 2;
+        let top = (picture.height - crop.height) / 2;
+        let view = View::new(left, top, crop, self.output(), !self.fit.is_stretch());
         let view = view.map_err(|source| PictureError::Place {
             path: path.to_owned(),
             source,
         })?;
-        let planes = self.planes(layout, &pixels, corner, crop);
+        let planes = self.planes(layout, &pixels, left, top, crop);
         let planes = planes.map_err(|source| PictureError::Prepare {
             path: path.to_owned(),
             source,
@@ -110,7 +108,8 @@ impl Pictures {
         &mut self,
         layout: FrameLayout,
         pixels: &[u8],
-        (left, top): (u32, u32),
+        left: u32,
+        top: u32,
         crop: Size,
     ) -> Result<Vec<f32>, PreprocessError> {
         let input = self.input;

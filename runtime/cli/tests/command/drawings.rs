@@ -131,7 +131,7 @@ impl Typist {
         };
         assert_eq!(drawing.drawn.dimensions(), (640, 480), "{name}");
         let places = (0..480).flat_map(|y| (0..640).map(move |x| (x, y)));
-        let marked = places.filter(|&place| drawing.is_marked(place)).count();
+        let marked = places.filter(|&(x, y)| drawing.is_marked(x, y)).count();
         assert!(marked > 500, "{name}: {marked} pixels");
         drawing
     }
@@ -144,7 +144,7 @@ struct Drawing {
 
 impl Drawing {
     /// Whether a pixel has another colour than in the picture, by more than two decoders of JPEG differ.
-    fn is_marked(&self, (x, y): (u32, u32)) -> bool {
+    fn is_marked(&self, x: u32, y: u32) -> bool {
         let (before, after) = (self.picture.get_pixel(x, y).0, self.drawn.get_pixel(x, y).0);
         let mut channels = before.iter().zip(after);
         channels.any(|(before, after)| before.abs_diff(after) > 30)
@@ -197,7 +197,7 @@ fn the_segmenter_is_drawn() {
     assert!(printed.contains(" by exit "), "{printed}");
     let drawing = typist.drawing("street.mask.png");
     let (danger, parking, ground) = ((463, 150), (24, 273), (100, 420));
-    let marked = [danger, parking, ground].map(|place| drawing.is_marked(place));
+    let marked = [danger, parking, ground].map(|(x, y)| drawing.is_marked(x, y));
     assert_eq!(marked, [true, true, false], "the signs and nothing else");
 }
 

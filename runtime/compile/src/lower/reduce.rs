@@ -104,7 +104,7 @@ impl Lowering<'_> {
             let kind = PoolKind::Average {
                 counts_padding: false,
             };
-            return self.pooled(node, view, dims, (kind, line));
+            return self.pooled(node, view, dims, kind, line);
         }
         let factor = 1.0 / extent(view, dims) as f32;
         self.weighted_sum(node, view, dims, factor)
@@ -261,7 +261,7 @@ impl Lowering<'_> {
         let fits = shape.height.max(shape.width) <= KERNEL_MAX;
         let whole = (fits && self.are_rows_and_columns(view, dims)).then(|| shape.extent());
         if let Some(kernel) = whole.or_else(|| self.line(view, dims)) {
-            return self.pooled(node, view, dims, (PoolKind::Max, kernel));
+            return self.pooled(node, view, dims, PoolKind::Max, kernel);
         }
         let axes = spread(view, dims, [Axis::Column, Axis::Row, Axis::Channel]);
         let view = self.copied_on(node, view, &axes)?;
@@ -269,7 +269,7 @@ impl Lowering<'_> {
             height: 1,
             width: self.shape(view.tensor).width,
         };
-        self.pooled(node, &view, dims, (PoolKind::Max, line))
+        self.pooled(node, &view, dims, PoolKind::Max, line)
     }
 
     /// Pools a tensor with a kernel that covers some of the view's dimensions: one position is left of each.
@@ -278,7 +278,8 @@ impl Lowering<'_> {
         node: &Node,
         view: &View,
         dims: &[usize],
-        (kind, kernel): (PoolKind, Extent),
+        kind: PoolKind,
+        kernel: Extent,
     ) -> Result<View, Problem> {
         let window = Window::whole(kernel);
         let pool = Pool {

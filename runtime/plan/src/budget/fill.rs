@@ -60,7 +60,7 @@ pub(super) fn launches(
             let widths = widths(resolved, position);
             match widths.first().filter(|_| widths.len() == 1) {
                 Some(&units) if fills && model.device == DeviceKind::Cuda => {
-                    of_model(model, (&batches[position], units), problems)
+                    of_model(model, &batches[position], units, problems)
                 }
                 _ => Vec::new(),
             }
@@ -77,7 +77,8 @@ fn widths(resolved: &Resolved<'_>, model: usize) -> BTreeSet<u8> {
 
 fn of_model(
     model: &Model<'_>,
-    (batches, units): (&[u8], u8),
+    batches: &[u8],
+    units: u8,
     problems: &mut Problems<'_>,
 ) -> Vec<LaunchProfile> {
     let mut found = Vec::new();

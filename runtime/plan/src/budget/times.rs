@@ -87,7 +87,7 @@ pub(crate) fn config(
                 let mut time = LONGEST;
                 if runs_on(position) {
                     let figure = (stage, batch, partition.width());
-                    match stage_time(model.profile, figure, partitions, position, budgets) {
+                    match stage_time(model.profile, stage, batch, partitions, position, budgets) {
                         Ok(found) => time = found,
                         Err(Lacks::Alone) => missing.push(figure),
                         Err(Lacks::Beside) => missing_beside.push(figure),
@@ -146,12 +146,14 @@ enum Lacks {
 /// partitions of tasks have such neighbours, too: the longer of their times alone and with neighbours.
 fn stage_time(
     profile: &Profile,
-    (stage, batch, units): (u8, u8, u8),
+    stage: u8,
+    batch: u8,
     partitions: &[Placed],
     position: usize,
     budgets: &Budgets<'_>,
 ) -> Result<StageTime, Lacks> {
     let partition = &partitions[position];
+    let units = partition.width();
     let of = |entry| measured(entry, budgets, position);
     let beside = profile.stage_beside(stage, batch, units);
     if partition.is_place() {

@@ -79,7 +79,7 @@ pub(crate) fn resolve<'i>(
     let mut tasks = tasks::resolve(&manifest, &models, partitions, accounts, problems);
     let admission = AdmissionPlan::resolve(&daemon.admission, accounts, problems);
     let outputs = outputs::layouts(&models, &mut tasks, problems);
-    offload::check(&manifest, &tasks, (&models, &outputs), problems);
+    offload::check(&manifest, &tasks, &models, &outputs, problems);
     // Last: no task is assigned to a place.
     let places = places::find(&manifest, &placement, inputs, problems);
     placement.partitions.extend(places);

@@ -155,7 +155,7 @@ pub(super) fn find<'i>(
     let wait = manifest.daemon.leaders.wait;
     let models = manifest.models.iter().zip(devices);
     models
-        .filter_map(|(raw, &device)| model(raw, device, inputs, (power_mode, wait), problems))
+        .filter_map(|(raw, &device)| model(raw, device, inputs, power_mode, wait, problems))
         .collect()
 }
 
@@ -163,7 +163,8 @@ fn model<'i>(
     raw: &RawModel,
     device: DeviceKind,
     inputs: &'i PlanInputs,
-    (power_mode, wait): (&str, LeaderWait),
+    power_mode: &str,
+    wait: LeaderWait,
     problems: &mut Problems<'_>,
 ) -> Option<Model<'i>> {
     let (input, package) = package(raw, inputs, problems)?;

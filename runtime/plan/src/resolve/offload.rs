@@ -88,7 +88,8 @@ impl Rule for OffloadRule {
 pub(crate) fn check(
     manifest: &Manifest,
     tasks: &[Task],
-    models: (&[Model<'_>], &[OutputLayout]),
+    models: &[Model<'_>],
+    layouts: &[OutputLayout],
     problems: &mut Problems<'_>,
 ) {
     for task in tasks {
@@ -101,7 +102,7 @@ pub(crate) fn check(
         let taker = tasks.iter().find(|other| other.name == *named);
         if task.is_best_effort() {
             problems.add(&at.place, TaskRule::NotForBestEffort("offload_to"));
-        } else if let Some(cause) = taker.and_then(|taker| cause(task, taker, models)) {
+        } else if let Some(cause) = taker.and_then(|taker| cause(task, taker, models, layouts)) {
             problems.add(&at.place, cause);
         }
     }
@@ -110,10 +111,10 @@ pub(crate) fn check(
 fn cause(
     own: &Task,
     taker: &Task,
-    (models, layouts): (&[Model<'_>], &[OutputLayout]),
+    models: &[Model<'_>],
+    layouts: &[OutputLayout],
 ) -> Option<OffloadRule> {
     let task = taker.name.clone();
-    let with_layout = |task: &Task| (&models[task.model], &layouts[task.model]);
     let (model, other) = (&models[own.model], &models[taker.model]);
     Some(match () {
         () if own.name == taker.name => OffloadRule::Itself(task),
@@ -135,7 +136,7 @@ fn cause(
             own: model.stages(),
         },
         () if own.outputs != taker.outputs
-            || !own.outputs.is_empty() && !are_alike(with_layout(own), with_layout(taker)) =>
+            || !own.outputs.is_empty() && !are_alike(models, layouts, own.model, taker.model) =>
         {
             OffloadRule::Outputs(task)
         }

@@ -115,10 +115,16 @@ pub(super) fn layouts(
     layouts
 }
 
-/// Whether answers of either model have the same outputs at the same places.
-pub(crate) fn are_alike(a: (&Model<'_>, &OutputLayout), b: (&Model<'_>, &OutputLayout)) -> bool {
-    let described = |(model, layout): (&Model<'_>, &OutputLayout)| -> Vec<_> {
-        let stages = model.package.network().stages.iter().zip(&layout.stages);
+/// Whether answers of either model, by position, have the same outputs at the same places.
+pub(crate) fn are_alike(
+    models: &[Model<'_>],
+    layouts: &[OutputLayout],
+    one: usize,
+    other: usize,
+) -> bool {
+    let described = |model: usize| -> Vec<_> {
+        let stages = models[model].package.network().stages.iter();
+        let stages = stages.zip(&layouts[model].stages);
         let outputs = stages.flat_map(|(stage, placed)| {
             let exit = stage.exit.iter();
             exit.flat_map(|exit| {
@@ -135,7 +141,7 @@ pub(crate) fn are_alike(a: (&Model<'_>, &OutputLayout), b: (&Model<'_>, &OutputL
         });
         outputs.collect()
     };
-    a.1 == b.1 && described(a) == described(b)
+    layouts[one] == layouts[other] && described(one) == described(other)
 }
 
 /// A network's outputs in words: `boxes (float32 [300, 4]), ...`.

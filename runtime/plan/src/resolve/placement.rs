@@ -309,8 +309,8 @@ fn named_cores(
         return None;
     }
     let before = problems.count();
-    let by = (partition.name.value.as_str(), of_tpcs);
-    let cores = take(named, by, there, taken, problems);
+    let by = partition.name.value.as_str();
+    let cores = take(named, by, of_tpcs, there, taken, problems);
     (problems.count() == before).then_some(cores)
 }
 
@@ -333,7 +333,8 @@ impl Taken {
 /// The cores of a list, which must not be taken already; only leaders may take cores that other leaders have.
 fn take(
     named: &Spanned<Vec<u64>>,
-    (by, leads): (&str, bool),
+    by: &str,
+    leads: bool,
     there: Cores<'_>,
     taken: &mut Taken,
     problems: &mut Problems<'_>,
@@ -364,7 +365,7 @@ fn leader_cores(
 ) -> Vec<u16> {
     let named = manifest.daemon.leaders.cores.as_ref();
     named.map_or_else(Vec::new, |named| {
-        take(named, ("leader_cores", true), there, taken, problems)
+        take(named, "leader_cores", true, there, taken, problems)
     })
 }
 

@@ -70,7 +70,10 @@ impl Report {
         Ok(Self {
             stages: stages(paths, after),
             packages: packages.collect(),
-            cut_at: before.iter().zip(after).find_map(cut_at),
+            cut_at: before
+                .iter()
+                .zip(after)
+                .find_map(|(before, after)| cut_at(before, after)),
             batches: after.iter().all(|p| p.network().carried() == carried),
             memory: Memory::of(after)?,
         })
@@ -78,7 +81,7 @@ impl Report {
 }
 
 /// The first stage that has other operators than before.
-fn cut_at((before, after): (&Package, &Package)) -> Option<usize> {
+fn cut_at(before: &Package, after: &Package) -> Option<usize> {
     let stages = before.network().stages.iter();
     let mut stages = stages.zip(&after.network().stages);
     stages.position(|(before, after)| before.operators != after.operators)
