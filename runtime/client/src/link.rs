@@ -171,13 +171,13 @@ impl Link {
             Ok(None) => None,
             Ok(Some(record)) => {
                 let outputs = channel.outputs(&record);
-                let Some(settled) = self.ledger.settle(record) else {
+                let Some((record, crop)) = self.ledger.settle(record) else {
                     self.go_down(Disconnected::Unasked(record.sequence));
                     return self.ledger.take();
                 };
                 // The daemon works: after its end, attempts to connect begin with short pauses again.
                 self.pause_ns = PAUSE_NS_MIN;
-                Some(response(channel, settled, outputs))
+                Some(response(channel, record, crop, outputs))
             }
             Err(gone) => {
                 self.go_down(gone);
@@ -228,8 +228,9 @@ impl Link {
         if let State::Up(mut channel) = std::mem::replace(&mut self.state, next) {
             while let Ok(Some(record)) = channel.take() {
                 let outputs = channel.outputs(&record);
-                if let Some(settled) = self.ledger.settle(record) {
-                    self.ledger.keep(response(&channel, settled, outputs));
+                if let Some((record, crop)) = self.ledger.settle(record) {
+                    let response = response(&channel, record, crop, outputs);
+                    self.ledger.keep(response);
                 }
             }
         }
@@ -355,7 +356,8 @@ impl Link {
 /// What the client is told of a submission that this channel's daemon has answered.
 fn response(
     channel: &ClientChannel,
-    (record, crop): (ResultRecord, Crop),
+    record: ResultRecord,
+    crop: Crop,
     outputs: Option<Outputs>,
 ) -> Response {
     let description = Arc::clone(channel.description());
@@ -369,5 +371,5 @@ fn view(terms: &StreamTerms, description: &Description, crop: Crop) -> Option<Vi
     let size = |width: u32, height: u32| Size { width, height };
     let of_frame = size(terms.crop_width, terms.crop_height);
     let of_input = size(input.width, input.height);
-    View::new((crop.x, crop.y), of_frame, of_input, input.letterbox).ok()
+    View::new(crop.x, crop.y, of_frame, of_input, input.letterbox).ok()
 }

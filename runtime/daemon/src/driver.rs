@@ -30,10 +30,10 @@ impl<D: Device> Driver<D> {
     pub fn new(
         plan: &Plan,
         world: DaemonWorld<D>,
-        orders: (Arc<Flag>, Arc<Flag>),
+        drained: Arc<Flag>,
+        stop: Arc<Flag>,
         housekeeping: Waker,
     ) -> Result<Self, ConfigError> {
-        let (drained, stop) = orders;
         let actions = Actions::for_config(&plan.scheduler);
         Ok(Self {
             scheduler: Scheduler::new(&plan.scheduler, &plan.policy)?,

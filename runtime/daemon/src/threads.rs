@@ -26,7 +26,7 @@ use crate::port::{Overdrawn, Port, PresentClient};
 use crate::starved::Starvable;
 use crate::validate::Validated;
 use crate::watchdog::{Machine, ThreadUsage, Watched, bounds};
-use crate::world::{DaemonWorld, LentAreas, TaskOfBuffer, TaskOutputs, WeightTracker};
+use crate::world::{DaemonWorld, LentAreas, TaskOfBuffer, TaskOutputs, Trackers, WeightTracker};
 use punctual_device::DeviceSet;
 
 /// Stalls that each probe lists one by one.
@@ -414,11 +414,11 @@ impl ThreadFactory<'_> {
         let wakeup = Wakeup::Bell(Arc::clone(&ends.bell));
         let (metrics, drain) = (Arc::clone(&self.metrics), Arc::clone(&self.drain));
         let partitions = self.plan().partitions.len();
-        let trackers = (
-            WeightTracker::new(&self.plan().scheduler),
-            self.lent_areas(&devices),
-            TaskOfBuffer::new(&self.plan().scheduler),
-        );
+        let trackers = Trackers {
+            weights: WeightTracker::new(&self.plan().scheduler),
+            outputs: self.lent_areas(&devices),
+            tasks: TaskOfBuffer::new(&self.plan().scheduler),
+        };
         let starvable = starvable(self.plan(), self.probes);
         let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain)
             .on_partitions(starvable);
@@ -426,7 +426,8 @@ impl ThreadFactory<'_> {
         let driver = Driver::new(
             self.plan(),
             world,
-            (Arc::clone(drained), Arc::clone(&stop)),
+            Arc::clone(drained),
+            Arc::clone(&stop),
             self.housekeeping.clone(),
         )?;
         let spec = self.spec(Role::Scheduler, "scheduler");

@@ -48,14 +48,19 @@ pub struct DaemonWorld<D> {
     pub heart: Arc<Heartbeat>,
     /// One entry a partition: the actions the device holds, to know which one an event is about.
     held: Box<[Held]>,
-    weights: WeightTracker,
-    outputs: LentAreas,
-    /// None without places.
-    tasks: Option<TaskOfBuffer>,
+    trackers: Trackers,
     /// Actions that the device refused and whose failure the scheduler does not know yet.
     refused: heapless::Vec<ActionId, REFUSED_MAX>,
     /// One entry a partition.
     starvable: Box<[Starvable]>,
+}
+
+/// What buffers, areas and weights are used for.
+pub struct Trackers {
+    pub weights: WeightTracker,
+    pub outputs: LentAreas,
+    /// None without places.
+    pub tasks: Option<TaskOfBuffer>,
 }
 
 /// Room for refused actions: a step orders at most one action a partition and one load, and they
@@ -185,8 +190,8 @@ impl<D: Device> World for DaemonWorld<D> {
                 task,
                 ticket,
             } => {
-                self.weights.asked(*task, &self.metrics.paging);
-                if let Some(tasks) = &mut self.tasks {
+                self.trackers.weights.asked(*task, &self.metrics.paging);
+                if let Some(tasks) = &mut self.trackers.tasks {
                     tasks.set(*request, *task);
                 }
                 self.prepare(*request, *task, *ticket);
@@ -228,7 +233,7 @@ impl<D: Device> DaemonWorld<D> {
         ends: SchedulerEnds,
         device: D,
         partitions: usize,
-        (weights, outputs, tasks): (WeightTracker, LentAreas, Option<TaskOfBuffer>),
+        trackers: Trackers,
         metrics: Arc<Metrics>,
         drain: Arc<DrainOrder>,
     ) -> Self {
@@ -241,9 +246,7 @@ impl<D: Device> DaemonWorld<D> {
             shedding: false,
             draining: false,
             heart: Arc::default(),
-            weights,
-            outputs,
-            tasks,
+            trackers,
             held: vec![Held::default(); partitions].into(),
             refused: heapless::Vec::new(),
             starvable: (0..partitions).map(|_| Starvable::default()).collect(),
@@ -344,7 +347,7 @@ impl<D: Device> DaemonWorld<D> {
     }
 
     fn take_areas_back(&mut self) {
-        while let Some((client, area, memory)) = self.outputs.returned() {
+        while let Some((client, area, memory)) = self.trackers.outputs.returned() {
             if let Some(areas) = &mut self.clients[client.index()].areas {
                 areas.areas.put_back(area, memory);
             }
@@ -396,7 +399,7 @@ impl<D: Device> DaemonWorld<D> {
             count(&self.metrics.task(client.task).offloaded);
         }
         if let Some(areas) = &mut client.areas {
-            self.outputs.lend(request, task, &ticket, areas);
+            self.trackers.outputs.lend(request, task, &ticket, areas);
         }
         let payload = client.payloads[usize::from(ticket.slot)];
         let order = IntakeOrder::Prepare {
@@ -419,7 +422,11 @@ impl<D: Device> DaemonWorld<D> {
                 metrics
                     .members
                     .fetch_add(infer.members.len() as u64, Relaxed);
-                let tasks = self.tasks.as_ref().map(|tasks| tasks.members(infer));
+                let tasks = self
+                    .trackers
+                    .tasks
+                    .as_ref()
+                    .map(|tasks| tasks.members(infer));
                 self.held[infer.partition.index()].add(HeldAction {
                     id: infer.id,
                     ordered_ns: clock::now_ns(),
@@ -443,7 +450,7 @@ impl<D: Device> DaemonWorld<D> {
 
     fn load(&mut self, action: ActionId, model: ModelId) {
         match self.device.load(action, model) {
-            Ok(()) => self.weights.coming(action, model),
+            Ok(()) => self.trackers.weights.coming(action, model),
             Err(_) => {
                 emit(RtEvent::WeightsRefused { model });
                 self.refused
@@ -457,7 +464,7 @@ impl<D: Device> DaemonWorld<D> {
     fn unload(&mut self, model: ModelId) {
         match self.device.unload(model) {
             Ok(()) => {
-                self.weights.gone(model, &self.metrics.paging);
+                self.trackers.weights.gone(model, &self.metrics.paging);
                 emit_detail(RtEvent::Unloaded { model });
             }
             // The next load finds no room then, and fails.
@@ -494,7 +501,8 @@ impl<D: Device> DaemonWorld<D> {
     fn answered(&mut self, reply: &Reply) -> Answered {
         let client = &mut self.clients[reply.ticket.client.index()];
         let areas = client.areas.as_mut();
-        let delivered = areas.and_then(|areas| self.outputs.conclude(reply, client.gone, areas));
+        let delivered =
+            areas.and_then(|areas| self.trackers.outputs.conclude(reply, client.gone, areas));
         Answered {
             reply: *reply,
             outputs: delivered.map(|delivered| delivered.handed),
@@ -543,7 +551,10 @@ impl<D: Device> DaemonWorld<D> {
             _ => None,
         };
         if let Some((action, measured)) = load
-            && let Some(model) = self.weights.over(action, measured, &self.metrics.paging)
+            && let Some(model) = self
+                .trackers
+                .weights
+                .over(action, measured, &self.metrics.paging)
         {
             match measured {
                 Some(took) => emit_detail(RtEvent::Loaded { model, took }),

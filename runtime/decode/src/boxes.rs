@@ -61,8 +61,8 @@ impl BoxHead {
         detections.clear();
         check_classes(self.classes)?;
         expect_input(self.input)?;
-        let boxes = Table::new("boxes", boxes, (self.places, 4), self.layout)?;
-        let scores = Table::new("scores", scores, (self.places, self.classes), self.layout)?;
+        let boxes = Table::new("boxes", boxes, self.places, 4, self.layout)?;
+        let scores = Table::new("scores", scores, self.places, self.classes, self.layout)?;
         let threshold = self.keep.threshold;
         let scores = Scores::new(scores, self.activation, self.background, threshold);
         let bounds = Rect::whole(self.input);

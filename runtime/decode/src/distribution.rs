@@ -84,7 +84,7 @@ impl DistributionHead {
             let tables = Tables::new(self, all, places)?;
             let mut first = 0;
             for level in &self.levels {
-                self.level(level, &tables, (first, first), detections);
+                self.level(level, &tables, first, first, detections);
                 first += cells(level);
             }
         } else {
@@ -93,7 +93,7 @@ impl DistributionHead {
             for (level, tensors) in self.levels.iter().zip(tensors) {
                 let tables = Tables::new(self, tensors, cells(level));
                 let tables = tables.inspect_err(|_| detections.clear())?;
-                self.level(level, &tables, (0, before), detections);
+                self.level(level, &tables, 0, before, detections);
                 before += cells(level);
             }
         }
@@ -106,7 +106,8 @@ impl DistributionHead {
         &self,
         level: &Level,
         tables: &Tables<'_>,
-        (first, number): (usize, usize),
+        first: usize,
+        number: usize,
         detections: &mut Detections,
     ) {
         let start = detections.candidates();
@@ -169,18 +170,17 @@ impl<'a> Tables<'a> {
         places: usize,
     ) -> Result<Self, DecodeError> {
         let channels = head.bins.saturating_mul(4);
-        let classes = (places, head.classes);
         if let Some(centerness) = tensors.centerness {
             expect("centerness", centerness, &[places])?;
         }
-        let scores = Table::new("scores", tensors.scores, classes, head.layout)?;
+        let scores = Table::new("scores", tensors.scores, places, head.classes, head.layout)?;
         // The root of the product with a centerness is at most the score's own root.
         let threshold = match tensors.centerness {
             Some(_) => head.keep.threshold.max(0.0).powi(2),
             None => head.keep.threshold,
         };
         Ok(Self {
-            boxes: Table::new("boxes", tensors.boxes, (places, channels), head.layout)?,
+            boxes: Table::new("boxes", tensors.boxes, places, channels, head.layout)?,
             scores: Scores::new(scores, head.activation, None, threshold),
             centerness: tensors.centerness,
         })

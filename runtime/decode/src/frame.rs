@@ -27,7 +27,8 @@ impl View {
     /// # Errors
     /// If the crop or the input has a side of 0, or of more than 2^24.
     pub fn new(
-        (x, y): (u32, u32),
+        x: u32,
+        y: u32,
         crop: Size,
         input: Size,
         letterbox: bool,
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn borders_scale_and_crop_are_undone() {
-        let view = View::new((100, 40), size(1280, 720), size(640, 640), true).unwrap();
+        let view = View::new(100, 40, size(1280, 720), size(640, 640), true).unwrap();
         assert_eq!(view.to_frame(0.0, 140.0), (100.0, 40.0));
         assert_eq!(view.to_frame(640.0, 500.0), (1380.0, 760.0));
         assert_eq!(view.to_input(1380.0, 760.0), (640.0, 500.0));
@@ -177,7 +178,7 @@ mod tests {
             bottom: 60.0,
         };
         assert_eq!(found[0].rect, rect, "cut at the crop's upper side");
-        let stretched = View::new((8, 0), size(64, 32), size(32, 32), false).unwrap();
+        let stretched = View::new(8, 0, size(64, 32), size(32, 32), false).unwrap();
         assert_eq!(stretched.to_frame(16.0, 16.0), (40.0, 16.0));
     }
 
@@ -190,7 +191,7 @@ mod tests {
                 ((5, 5), (9, 7)),
             ] {
                 let (crop, input) = (size(crop.0, crop.1), size(input.0, input.1));
-                let view = View::new((12, 34), crop, input, letterbox).unwrap();
+                let view = View::new(12, 34, crop, input, letterbox).unwrap();
                 for (x, y) in [(0.0, 0.0), (7.25, 1.5), (63.0, 47.5)] {
                     let (across, down) = view.to_frame(x, y);
                     let back = view.to_input(across, down);
@@ -209,7 +210,7 @@ mod tests {
             ((1, 1), (0, 1)),
             ((1, 1), (1, 0)),
         ] {
-            let view = View::new((0, 0), size(crop.0, crop.1), size(input.0, input.1), true);
+            let view = View::new(0, 0, size(crop.0, crop.1), size(input.0, input.1), true);
             assert!(matches!(view, Err(DecodeError::Zero { .. })));
         }
     }

@@ -41,7 +41,8 @@ impl<'a> Table<'a> {
     pub(crate) fn new(
         what: &'static str,
         values: &'a [f32],
-        (places, channels): (usize, usize),
+        places: usize,
+        channels: usize,
         layout: Layout,
     ) -> Result<Self, DecodeError> {
         expect(what, values, &[places, channels])?;
@@ -149,7 +150,6 @@ mod tests {
     #[test]
     fn the_exponential_is_spared_only_where_the_score_is_too_low() {
         let logits: Vec<f32> = (-40_000..40_000).map(|at| at as f32 / 2000.0).collect();
-        let shape = (logits.len(), 1);
         for threshold in [
             -0.5,
             0.0,
@@ -163,7 +163,7 @@ mod tests {
             2.0,
             f32::NAN,
         ] {
-            let table = Table::new("scores", &logits, shape, Layout::Places).unwrap();
+            let table = Table::new("scores", &logits, logits.len(), 1, Layout::Places).unwrap();
             let scores = Scores::new(table, Activation::Sigmoid, None, threshold);
             let mut higher = 0;
             for place in 0..logits.len() {
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn the_best_class_is_the_first_of_the_highest_and_never_the_background() {
         let values = [9.0, f32::NAN, 2.0, 3.0, 3.0];
-        let table = Table::new("scores", &values, (1, 5), Layout::Places).unwrap();
+        let table = Table::new("scores", &values, 1, 5, Layout::Places).unwrap();
         let scores = Scores::new(table, Activation::None, Some(0), 0.0);
         let mut found = Vec::new();
         scores.each(0, true, |class, score| found.push((class, score)));

@@ -49,14 +49,13 @@ impl SetHead {
         detections.clear();
         check_classes(self.classes)?;
         expect_input(self.input)?;
-        let boxes = Table::new("boxes", boxes, (self.queries, 4), Layout::Places)?;
+        let boxes = Table::new("boxes", boxes, self.queries, 4, Layout::Places)?;
         let last = u16::try_from(self.classes - 1).ok();
         let (activation, background, most) = match self.scores {
             SetScores::Softmax => (Activation::Softmax, last, self.queries),
             SetScores::Sigmoid { most } => (Activation::Sigmoid, None, most),
         };
-        let shape = (self.queries, self.classes);
-        let logits = Table::new("logits", logits, shape, Layout::Places)?;
+        let logits = Table::new("logits", logits, self.queries, self.classes, Layout::Places)?;
         let scores = Scores::new(logits, activation, background, self.threshold);
         let best_only = self.scores == SetScores::Softmax;
         for query in 0..self.queries {

@@ -243,8 +243,8 @@ impl AnchorHead<'_> {
         check_classes(self.classes)?;
         expect_input(self.input)?;
         let anchors = self.anchors.rects.len();
-        let boxes = Table::new("boxes", boxes, (anchors, 4), self.layout)?;
-        let scores = Table::new("scores", scores, (anchors, self.classes), self.layout)?;
+        let boxes = Table::new("boxes", boxes, anchors, 4, self.layout)?;
+        let scores = Table::new("scores", scores, anchors, self.classes, self.layout)?;
         let threshold = self.keep.threshold;
         let scores = Scores::new(scores, self.activation, self.background, threshold);
         let bounds = Rect::whole(self.input);

@@ -170,7 +170,7 @@ proptest! {
                 prop_assert!(found.iter().all(|point| point.x.is_finite() && point.y.is_finite()));
             }
         }
-        let view = View::new((3, 4), INPUT, INPUT, false).unwrap();
+        let view = View::new(3, 4, INPUT, INPUT, false).unwrap();
         let rect = Rect { left: rect[0], top: rect[1], right: 9.0 * rect[2], bottom: 9.0 * rect[3] };
         let mut mask = Mask::default();
         let head = Prototypes { count: points, rows, columns, input: INPUT };

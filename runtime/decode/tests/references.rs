@@ -449,13 +449,13 @@ fn masks_are_as_torchs_interpolation() {
     let mut mask = Mask::default();
     for (view, rect, expected, (width, height)) in [
         (
-            View::new((0, 0), head.input, head.input, false).unwrap(),
+            View::new(0, 0, head.input, head.input, false).unwrap(),
             [20.0, 10.0, 70.0, 50.0],
             "plain",
             (50, 40),
         ),
         (
-            View::new((30, 20), size(120, 192), head.input, true).unwrap(),
+            View::new(30, 20, size(120, 192), head.input, true).unwrap(),
             [49.7, 25.4, 130.2, 84.9],
             "view",
             (80, 60),

@@ -53,11 +53,8 @@ impl Poller {
             // One more, so that the waker never takes a descriptor's place.
             events: vec![libc::epoll_event { events: 0, u64: 0 }; capacity + 1].into(),
         };
-        poller.control(
-            libc::EPOLL_CTL_ADD,
-            poller.waker.event.as_fd(),
-            (libc::EPOLLIN, WAKER),
-        )?;
+        let event = poller.waker.event.as_fd();
+        poller.control(libc::EPOLL_CTL_ADD, event, libc::EPOLLIN, WAKER)?;
         Ok(poller)
     }
 
@@ -95,11 +92,11 @@ impl Poller {
         token: u64,
     ) -> Result<(), OsError> {
         assert_ne!(token, WAKER, "this token is the waker's");
-        self.control(libc::EPOLL_CTL_ADD, descriptor, (events, token))
+        self.control(libc::EPOLL_CTL_ADD, descriptor, events, token)
     }
 
     pub fn remove(&self, descriptor: BorrowedFd<'_>) -> Result<(), OsError> {
-        self.control(libc::EPOLL_CTL_DEL, descriptor, (0, 0))
+        self.control(libc::EPOLL_CTL_DEL, descriptor, 0, 0)
     }
 
     /// What interrupts [`wait`](Self::wait).
@@ -141,7 +138,8 @@ impl Poller {
         &self,
         operation: i32,
         fd: BorrowedFd<'_>,
-        (events, token): (libc::c_int, u64),
+        events: libc::c_int,
+        token: u64,
     ) -> Result<(), OsError> {
         let mut event = libc::epoll_event {
             events: events as u32,

@@ -150,12 +150,8 @@ impl FrameView {
         let letterbox = flag(self.letterbox, "view.letterbox")?;
         let crop = size(self.crop_width, self.crop_height);
         let input = size(self.input_width, self.input_height);
-        Ok(View::new(
-            (self.crop_x, self.crop_y),
-            crop,
-            input,
-            letterbox,
-        )?)
+        let (x, y) = (self.crop_x, self.crop_y);
+        Ok(View::new(x, y, crop, input, letterbox)?)
     }
 }
 

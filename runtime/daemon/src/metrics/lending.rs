@@ -22,11 +22,11 @@ struct TallyMetrics {
 impl LendingMetrics {
     /// None without places: then each stage runs on the partition of its task.
     pub fn new(config: &Config) -> Option<Self> {
-        let counts = (config.tasks.len(), config.partitions.len());
-        config.has_places().then(|| Self::with_counts(counts))
+        let counts = || Self::with_counts(config.tasks.len(), config.partitions.len());
+        config.has_places().then(counts)
     }
 
-    pub fn with_counts((tasks, partitions): (usize, usize)) -> Self {
+    pub fn with_counts(tasks: usize, partitions: usize) -> Self {
         let tallies = (0..tasks * partitions).map(|_| TallyMetrics::default());
         Self {
             partitions,

@@ -126,14 +126,18 @@ fn world_over(
     let spare = Channels::for_slots(&[2]).expect("descriptors").scheduler;
     let ends = std::mem::replace(&mut channels.scheduler, spare);
     let metrics = Metrics {
-        lending: Some(LendingMetrics::with_counts((2, 1))),
+        lending: Some(LendingMetrics::with_counts(2, 1)),
         ..Metrics::with_counts(2, 1)
     };
     let metrics = Arc::new(metrics);
     // One model, whose weights come and go.
     let weights = WeightTracker::of([true].into_iter(), [ModelId(0), ModelId(0)].into_iter());
     let outputs = LentAreas::new(vec![Some(outputs), None], 2);
-    let trackers = (weights, outputs, Some(TaskOfBuffer::with_buffers(2)));
+    let trackers = Trackers {
+        weights,
+        outputs,
+        tasks: Some(TaskOfBuffer::with_buffers(2)),
+    };
     let world = DaemonWorld::new(ends, device, 1, trackers, metrics, Arc::default());
     (world, channels)
 }
@@ -231,7 +235,7 @@ fn a_finished_stage_counts_for_its_first_member_s_task_and_each_member_for_its_o
     world.carry_out(&Action::Infer(both));
     world.carry_out(&Action::Infer(infer(8)));
     // Whatever becomes of the buffer: the stage that runs is the earlier request's.
-    world.tasks.as_mut().expect("places").set(other, TaskId(0));
+    world.trackers.tasks.as_mut().expect("places").set(other, TaskId(0));
     let finished = |action, us| {
         Event::Finished(Finished {
             action: ActionId(action),

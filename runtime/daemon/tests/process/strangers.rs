@@ -113,7 +113,8 @@ fn say(socket: &OwnedFd, message: &[u8], files: &[RawFd]) -> nix::Result<usize> 
 /// meanwhile: if it closed them before this process does, this process would linger.
 fn lingering_stranger(
     daemon: &Daemon,
-    (path, kind): (&Path, SockType),
+    path: &Path,
+    kind: SockType,
     messages: &[&[u8]],
 ) -> (OwnedFd, Lingering) {
     let mut lingering = Lingering::new(20);
@@ -165,22 +166,20 @@ fn descriptors_that_are_slow_to_close_hold_up_nobody_wherever_they_come() {
             vec![&open, b"", b""],
         ),
     ];
-    let path = daemon.socket();
-    let endpoint = (path.as_path(), SockType::SeqPacket);
+    let (path, kind) = (daemon.socket(), SockType::SeqPacket);
     for (point, messages) in &points {
-        let (socket, _lingering) = lingering_stranger(&daemon, endpoint, messages);
+        let (socket, _lingering) = lingering_stranger(&daemon, &path, kind, messages);
         assert_well(&daemon, &mut client, point);
         drop(socket);
         assert_well(&daemon, &mut client, point);
     }
     // Announced, where none are wanted.
     let announced = opening("watch", 20);
-    let (socket, _announced) = lingering_stranger(&daemon, endpoint, &[&announced]);
+    let (socket, _announced) = lingering_stranger(&daemon, &path, kind, &[&announced]);
     assert_ended(&socket, "with buffers that are not wanted");
     assert_well(&daemon, &mut client, "after a refusal");
     let metrics = metrics_socket(&daemon.socket());
-    let metrics = (metrics.as_path(), SockType::Stream);
-    let (socket, _with_metrics) = lingering_stranger(&daemon, metrics, &[b"x"]);
+    let (socket, _with_metrics) = lingering_stranger(&daemon, &metrics, SockType::Stream, &[b"x"]);
     assert_well(&daemon, &mut client, "at the metrics");
     drop(socket);
     assert_well(&daemon, &mut client, "after the metrics");

@@ -47,7 +47,8 @@ pub(super) fn tell_panic(program: &str, writer: Option<&LineWriter>, panic: &Pan
     let mut buffer = [0; PANIC_BYTES_MAX];
     writer.write_at_once(panic_line(
         &mut buffer,
-        (program, thread),
+        program,
+        thread,
         panic.location(),
         words,
     ));
@@ -65,7 +66,8 @@ pub(super) fn tell_panic(program: &str, writer: Option<&LineWriter>, panic: &Pan
 /// What a thread of a program said when it panicked, in `buffer`.
 fn panic_line<'a>(
     buffer: &'a mut [u8; PANIC_BYTES_MAX],
-    (program, thread): (&str, &str),
+    program: &str,
+    thread: &str,
     place: Option<&Location<'_>>,
     words: &str,
 ) -> &'a [u8] {
@@ -87,7 +89,7 @@ mod tests {
 
     fn line(place: Option<&Location<'_>>, words: &str) -> String {
         let mut buffer = [0; PANIC_BYTES_MAX];
-        let line = panic_line(&mut buffer, ("punctuald", "main/0"), place, words);
+        let line = panic_line(&mut buffer, "punctuald", "main/0", place, words);
         String::from_utf8(line.to_vec()).unwrap()
     }
 
