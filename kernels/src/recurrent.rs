@@ -161,7 +161,7 @@ impl Kernel for Recurrent {
         check_room(packed.len(), self.packed_len());
         let (gates, hidden) = (self.spec.cell.gates() as usize, self.hidden);
         let lanes = self.spec.output.lanes();
-        check_weights((weights, gates * hidden * hidden), (bias, gates * hidden))?;
+        check_weights(weights, gates * hidden * hidden, bias, gates * hidden)?;
         packed.fill(0.0);
         let block_len = (1 + hidden) * gates * lanes;
         for unit in 0..hidden {

@@ -34,8 +34,10 @@ pub(crate) fn check_room(found: usize, expected: usize) {
 
 /// Checks that weights and biases are finite, and as many as expected.
 pub(crate) fn check_weights(
-    (weights, count): (&[f32], usize),
-    (bias, outputs): (&[f32], usize),
+    weights: &[f32],
+    count: usize,
+    bias: &[f32],
+    outputs: usize,
 ) -> Result<(), KernelError> {
     check_equal("the number of weights", weights.len(), count)?;
     check_equal("the number of biases", bias.len(), outputs)?;

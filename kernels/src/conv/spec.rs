@@ -161,6 +161,6 @@ impl Conv2dSpec {
         let (channels, outputs) = (self.input.sizes().channels, self.output.channels());
         let taps = window.kernel.area();
         let count = outputs * (channels / groups) * taps;
-        check_weights((weights, count), (bias, outputs))
+        check_weights(weights, count, bias, outputs)
     }
 }

@@ -102,7 +102,7 @@ fn layout(isa: Isa, shape: [u32; 3], halo: usize) -> BlockedLayout {
 }
 
 /// A random specification; the last source may be a table.
-fn spec(isa: Isa, random: &mut Random, halos: (usize, usize)) -> CopySpec {
+fn spec(isa: Isa, random: &mut Random, input_halo: usize, output_halo: usize) -> CopySpec {
     let (pieces, mut shapes, result) = pieces(random);
     let table = match *shapes.last().unwrap() {
         [channels, 1, 1] if shapes.len() > 1 => channels as usize,
@@ -114,10 +114,10 @@ fn spec(isa: Isa, random: &mut Random, halos: (usize, usize)) -> CopySpec {
     CopySpec {
         inputs: shapes
             .iter()
-            .map(|&shape| layout(isa, shape, halos.0))
+            .map(|&shape| layout(isa, shape, input_halo))
             .collect(),
         table,
-        output: layout(isa, result, halos.1),
+        output: layout(isa, result, output_halo),
         pieces,
     }
 }
@@ -150,7 +150,7 @@ proptest! {
         halos in (0..=2usize, 0..=2usize),
         (batch, parts, seed) in (1..=2usize, 1..=4usize, any::<u64>()),
     ) {
-        let spec = spec(isa, &mut Random::new(seed), halos);
+        let spec = spec(isa, &mut Random::new(seed), halos.0, halos.1);
         let copy = Copy::new(isa, &spec).unwrap();
         let table = noise(seed ^ 7, spec.table);
         let packed = copy.packed(&Weights::floats(&[&table])).unwrap();

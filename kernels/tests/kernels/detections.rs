@@ -26,7 +26,7 @@ fn layout(isa: Isa, [channels, height, width]: [usize; 3], halo: usize) -> Block
 
 /// Values rounded to multiples of 1 / `levels`, so that some are equal, then times `scale`; every third is hostile if that
 /// is asked for.
-fn values(seed: u64, len: usize, (scale, levels): (f32, f32), hostile: bool) -> Vec<f32> {
+fn values(seed: u64, len: usize, scale: f32, levels: f32, hostile: bool) -> Vec<f32> {
     let mut values = noise(seed, len);
     for (at, value) in values.iter_mut().enumerate() {
         *value = (*value * levels).round() / levels * scale;
@@ -37,7 +37,7 @@ fn values(seed: u64, len: usize, (scale, levels): (f32, f32), hostile: bool) -> 
     values
 }
 
-fn scoring(classes: usize, (first, logits): (bool, bool)) -> Scoring {
+fn scoring(classes: usize, first: bool, logits: bool) -> Scoring {
     let first = usize::from(first && classes > 1);
     Scoring {
         first: first as u32,
@@ -64,15 +64,15 @@ proptest! {
         (background, logits, has_objectness, hostile) in any::<(bool, bool, bool, bool)>(),
         (halo, output_halo, parts, seed) in (0..=2usize, 0..=1usize, 1..=5usize, any::<u64>()),
     ) {
-        let scoring = scoring(classes, (background, logits));
+        let scoring = scoring(classes, background, logits);
         let places = height * width;
         let scores = layout(isa, [classes, height, width], halo);
         let vector = layout(isa, [places, 1, 1], output_halo);
         let objectness = has_objectness.then_some(vector);
         let spec = BestScoreSpec { scores, objectness, output: vector, scoring };
         let kernel = BestScore::new(isa, &spec).unwrap();
-        let of_classes = values(seed, classes * places, (6.0, 1e6), hostile);
-        let factors = values(seed ^ 1, places, (2.0, 1e6), hostile);
+        let of_classes = values(seed, classes * places, 6.0, 1e6, hostile);
+        let factors = values(seed ^ 1, places, 2.0, 1e6, hostile);
         // Neither the halo nor the surplus lanes may count.
         let mut memory = vec![blocked(&scores, &of_classes, 9.0, 1e9)];
         memory.extend(has_objectness.then(|| blocked(&vector, &factors, 9.0, 1e9)));
@@ -106,7 +106,7 @@ proptest! {
             by_class,
             averaged: averaged.min(candidates),
         };
-        let scoring = scoring(classes, (background, true));
+        let scoring = scoring(classes, background, true);
         let pixels = if other_width { [1, places] } else { [width, height] };
         let best = layout(isa, [places, 1, 1], halos[0]);
         let boxes = layout(isa, [4, pixels[0], pixels[1]], halos[1]);
@@ -114,9 +114,9 @@ proptest! {
         let output = layout(isa, [DETECTION_VALUES as usize, 1, rows as usize + 1], halos[3]);
         let spec = DetectionsSpec { best, boxes, scores, output, scoring, decoder };
         let kernel = Detections::new(isa, &spec).unwrap();
-        let of_places = values(seed, places, (1.0, levels), hostile);
-        let of_boxes = values(seed ^ 1, 4 * places, (1.0, levels), hostile);
-        let of_classes = values(seed ^ 2, classes * places, (6.0, levels), hostile);
+        let of_places = values(seed, places, 1.0, levels, hostile);
+        let of_boxes = values(seed ^ 1, 4 * places, 1.0, levels, hostile);
+        let of_classes = values(seed ^ 2, classes * places, 6.0, levels, hostile);
         let memory = vec![
             blocked(&best, &of_places, 9.0, 1e9),
             blocked(&boxes, &of_boxes, 9.0, 1e9),

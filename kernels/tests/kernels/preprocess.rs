@@ -75,7 +75,7 @@ fn run(preprocessor: &mut Preprocessor, frame: &[u8], x: u32, y: u32) -> Vec<f32
 
 /// Packed values in 0 to 1, as many a pixel as there are channels, resized in floating point: each output pixel is the mean of the input pixels under a triangle whose half
 /// width is the step between output pixels, or one input pixel where that is more.
-fn resized(values: &[f64], frame: Size, (x, y): (u32, u32), crop: Size, output: Size) -> Vec<f32> {
+fn resized(values: &[f64], frame: Size, x: u32, y: u32, crop: Size, output: Size) -> Vec<f32> {
     let channels = values.len() / (frame.width as usize * frame.height as usize);
     let columns = weights(crop.width, output.width);
     let rows = weights(crop.height, output.height);
@@ -275,7 +275,7 @@ proptest! {
         let mut preprocessor = Preprocessor::new(&spec).expect("valid");
         let ours = run(&mut preprocessor, &frame, x, y);
         let values = values_of(&frame, &layout, channels);
-        let theirs = resized(&values, layout.size(), (x, y), crop, output);
+        let theirs = resized(&values, layout.size(), x, y, crop, output);
         prop_assert_eq!(ours.len(), theirs.len());
         let tolerance = tolerance(layout.format, channels);
         for (ours, theirs) in ours.iter().zip(&theirs) {
@@ -437,7 +437,7 @@ fn resizes_and_their_reference_agree_with_the_library() {
         let frame = bytes(layout.len(), case.seed);
         let mut preprocessor = Preprocessor::new(&spec(layout, crop, output)).expect("valid");
         let ours = run(&mut preprocessor, &frame, 0, 0);
-        let reference = resized(&values_of(&frame, &layout, 3), crop, (0, 0), crop, output);
+        let reference = resized(&values_of(&frame, &layout, 3), crop, 0, 0, crop, output);
         assert_eq!(ours.len(), case.planes.len());
         for ((ours, reference), library) in ours.iter().zip(&reference).zip(&case.planes) {
             assert!((ours - library).abs() <= 1e-5, "{ours} is not {library}");

@@ -28,17 +28,18 @@ fn check(
     groups: usize,
     stride: usize,
     outputs: usize,
-    extent: (usize, usize),
+    rows: usize,
+    columns: usize,
 ) {
     let inputs = if groups > 1 { groups } else { 21 };
-    let [height, width] = [extent.0, extent.1].map(|size| (size - 1) * stride + 1);
+    let [height, width] = [rows, columns].map(|size| (size - 1) * stride + 1);
     let layout = |channels, height, width, halo, of| {
         let layout = BlockedLayout::new(isa, channels, height, width, halo).unwrap();
         layout.quantised(of).unwrap()
     };
     let spec = Conv2dSpec {
         input: layout(inputs, height, width, 1, FROM),
-        output: layout(outputs, extent.0, extent.1, 0, TO),
+        output: layout(outputs, rows, columns, 0, TO),
         window: Window::new(
             Extent::square(3),
             Extent::square(stride as u32),
@@ -79,7 +80,7 @@ fn check(
     assert_eq!(
         found,
         alone.run_to_bytes(TO),
-        "{isa} {sums:?}, {groups} groups, stride {stride}, {outputs} outputs, {extent:?}"
+        "{isa} {sums:?}, {groups} groups, stride {stride}, {outputs} outputs, {rows} x {columns}"
     );
 }
 
@@ -89,7 +90,7 @@ fn every_tile_of_every_way_to_sum_equals_the_reference() {
         for stride in 1..=3 {
             for (blocks, height, width) in tiles::shapes(sums, stride) {
                 let outputs = blocks * isa.lanes() - 1;
-                check(isa, sums, 1, stride, outputs, (height, width));
+                check(isa, sums, 1, stride, outputs, height, width);
             }
         }
     }
@@ -99,7 +100,7 @@ fn every_tile_of_every_way_to_sum_equals_the_reference() {
 fn every_way_to_sum_each_channel_alone_equals_the_reference() {
     for (isa, sums) in Sums::available() {
         for stride in 1..=3 {
-            check(isa, sums, 19, stride, 19, (2, 8));
+            check(isa, sums, 19, stride, 19, 2, 8);
         }
     }
 }

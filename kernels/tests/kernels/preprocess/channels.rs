@@ -23,7 +23,7 @@ fn gray_of_two_bytes_and_four_channels_are_resized_as_by_the_library() {
             let mut preprocessor = Preprocessor::new(&spec).expect("valid");
             let ours = run(&mut preprocessor, &frame, 0, 0);
             let values = values_of(&frame, &layout, channels);
-            let reference = resized(&values, crop, (0, 0), crop, output);
+            let reference = resized(&values, crop, 0, 0, crop, output);
             assert_eq!(ours.len(), case.planes.len());
             for ((ours, reference), library) in ours.iter().zip(&reference).zip(&case.planes) {
                 assert!((ours - library).abs() <= 1e-5, "{ours} is not {library}");
