@@ -102,19 +102,19 @@ pub fn segments(seed: u64) -> Network {
     let beyond = b.dilated(stem, 16, 9, 1);
     let pooled = b.mean(stem);
     let pooled = b.mix(pooled, 16, Activation::Relu);
-    let pooled = b.resize(pooled, (8, 7), Coordinates::HalfPixel, Filter::Linear);
+    let pooled = b.resize(pooled, 8, 7, Coordinates::HalfPixel, Filter::Linear);
     let joined = b.concat(&[near, far, beyond, pooled]);
     let depthwise = b.dilated(joined, 76, 3, 76);
     b.mean_head(depthwise);
     let corners = Coordinates::AlignCorners;
-    let smooth = b.resize(depthwise, (15, 13), corners, Filter::Linear);
+    let smooth = b.resize(depthwise, 15, 13, corners, Filter::Linear);
     let floor = Filter::Nearest(Rounding::Floor);
-    let repeated = b.resize(stem, (15, 13), Coordinates::Asymmetric, floor);
+    let repeated = b.resize(stem, 15, 13, Coordinates::Asymmetric, floor);
     let both = b.concat(&[smooth, repeated]);
     let both = b.conv(both, 20, 3, 1, 1, None);
     let nearest = Filter::Nearest(Rounding::PreferFloor);
-    let small = b.resize(image, (6, 5), Coordinates::HalfPixel, nearest);
-    let shrunk = b.resize(both, (6, 5), Coordinates::PytorchHalfPixel, Filter::Linear);
+    let small = b.resize(image, 6, 5, Coordinates::HalfPixel, nearest);
+    let shrunk = b.resize(both, 6, 5, Coordinates::PytorchHalfPixel, Filter::Linear);
     let both = b.concat(&[shrunk, small]);
     let last = b.mix(both, 8, Activation::Silu);
     b.head(last);
@@ -517,7 +517,7 @@ pub fn quantised(seed: u64) -> Network {
     let turned = b.copy(&[smooth], 0, vec![rows(0, 4), rows(3, 0)]); // 8x6
     b.keep(turned, of(0.01, 7));
     let floor = Filter::Nearest(Rounding::Floor);
-    let double = b.resize(turned, (14, 12), Coordinates::Asymmetric, floor);
+    let double = b.resize(turned, 14, 12, Coordinates::Asymmetric, floor);
     b.keep(double, of(0.01, 7));
     let last = b.quantised_conv(double, 7, 5, 3, 1, None); // 5x4
     b.mean_head(last);

@@ -318,7 +318,8 @@ pub fn chain(stages: usize) -> Network {
 /// A network whose two operators with the same weights read them in another order. The name says why.
 fn pair(
     name: &str,
-    (height, width): (u32, u32),
+    height: u32,
+    width: u32,
     make: impl Fn(&mut Maker) -> [TensorId; 2],
 ) -> Network {
     let mut m = Maker::new(height, width);
@@ -335,7 +336,7 @@ fn features(m: &mut Maker, channels: u32) -> TensorId {
 
 /// A convolution of the network's input, which has planes on a processor, and of a tensor.
 pub fn planes_and_blocks() -> Network {
-    pair("planes and blocks", (12, 10), |m| {
+    pair("planes and blocks", 12, 10, |m| {
         let layer = m.layer(16, 3 * 9);
         let small = m.largest(IMAGE, 2);
         [IMAGE, small].map(|input| m.conv(input, [3, 3], 1, layer))
@@ -343,7 +344,7 @@ pub fn planes_and_blocks() -> Network {
 }
 
 pub fn dense_and_groups() -> Network {
-    pair("dense and groups", (12, 10), |m| {
+    pair("dense and groups", 12, 10, |m| {
         let (narrow, wide) = (features(m, 8), features(m, 16));
         let layer = m.layer(8, 8);
         [(narrow, 1), (wide, 2)].map(|(input, groups)| m.conv(input, [1, 1], groups, layer))
@@ -351,7 +352,7 @@ pub fn dense_and_groups() -> Network {
 }
 
 pub fn dense_and_depthwise() -> Network {
-    pair("dense and depthwise", (12, 10), |m| {
+    pair("dense and depthwise", 12, 10, |m| {
         let (narrow, wide) = (features(m, 1), features(m, 16));
         let layer = m.layer(16, 9);
         [(narrow, 1), (wide, 16)].map(|(input, groups)| m.conv(input, [3, 3], groups, layer))
@@ -359,7 +360,7 @@ pub fn dense_and_depthwise() -> Network {
 }
 
 pub fn few_groups_and_many() -> Network {
-    pair("few groups and many", (12, 10), |m| {
+    pair("few groups and many", 12, 10, |m| {
         let (few, many) = (features(m, 8), features(m, 16));
         let layer = m.layer(16, 4);
         [(few, 2), (many, 4)].map(|(input, groups)| m.conv(input, [1, 1], groups, layer))
@@ -367,7 +368,7 @@ pub fn few_groups_and_many() -> Network {
 }
 
 pub fn upright_and_lying() -> Network {
-    pair("upright and lying", (12, 10), |m| {
+    pair("upright and lying", 12, 10, |m| {
         let input = features(m, 16);
         let layer = m.layer(16, 16 * 3);
         [[3, 1], [1, 3]].map(|kernel| m.conv(input, kernel, 1, layer))
@@ -375,7 +376,7 @@ pub fn upright_and_lying() -> Network {
 }
 
 pub fn narrow_and_wide_windows() -> Network {
-    pair("narrow and wide windows", (12, 10), |m| {
+    pair("narrow and wide windows", 12, 10, |m| {
         let (narrow, wide) = (features(m, 4), features(m, 36));
         let layer = m.layer(16, 36);
         [(narrow, 3), (wide, 1)].map(|(input, side)| m.conv(input, [side; 2], 1, layer))
@@ -383,7 +384,7 @@ pub fn narrow_and_wide_windows() -> Network {
 }
 
 pub fn a_layer_and_a_window() -> Network {
-    pair("a layer and a window", (12, 12), |m| {
+    pair("a layer and a window", 12, 12, |m| {
         let input = features(m, 16);
         let layer = m.layer(16, 16 * 9);
         let small = m.largest(input, 4);
@@ -396,7 +397,7 @@ pub fn a_layer_and_a_window() -> Network {
 }
 
 pub fn layers_of_other_shapes() -> Network {
-    pair("layers of other shapes", (12, 12), |m| {
+    pair("layers of other shapes", 12, 12, |m| {
         let (few, many) = (features(m, 4), features(m, 16));
         let layer = m.layer(16, 16 * 9);
         [(few, 2), (many, 4)].map(|(input, side)| {
@@ -411,7 +412,7 @@ pub fn layers_of_other_shapes() -> Network {
 
 /// Scales and biases, which are a depthwise convolution's, too.
 pub fn a_norm_and_a_scale() -> Network {
-    pair("a norm and a scale", (12, 10), |m| {
+    pair("a norm and a scale", 12, 10, |m| {
         let input = features(m, 20);
         let layer = [m.draw(20, 3), m.draw(20, 3)];
         let norm = LayerNorm { epsilon: 1e-5 };
@@ -422,7 +423,7 @@ pub fn a_norm_and_a_scale() -> Network {
 
 /// A table whose rows are looked up, and are added to tokens, in networks that tie the two.
 pub fn words_and_places() -> Network {
-    pair("words and places", (1, 7), |m| {
+    pair("words and places", 1, 7, |m| {
         let number = Gather {
             runs: vec![ChannelRun {
                 source: 0,
@@ -439,7 +440,7 @@ pub fn words_and_places() -> Network {
 
 /// What is added to the products of an attention of each row, and to a tensor of as many channels.
 pub fn a_bias_and_a_constant() -> Network {
-    pair("a bias and a constant", (16, 5), |m| {
+    pair("a bias and a constant", 16, 5, |m| {
         let x = features(m, 16);
         let table = m.draw(16 * 5 * 5, 3);
         let attention = Attention {
@@ -459,7 +460,7 @@ pub fn a_bias_and_a_constant() -> Network {
 }
 
 pub fn constants_of_other_shapes() -> Network {
-    pair("constants of other shapes", (5, 5), |m| {
+    pair("constants of other shapes", 5, 5, |m| {
         let x = features(m, 20);
         let table = m.draw(100, 3);
         let shape = |channels, height, width| Tensor {
@@ -473,7 +474,7 @@ pub fn constants_of_other_shapes() -> Network {
 
 /// Constants that a copy puts in places, and that are added to channels.
 pub fn a_copy_and_a_constant() -> Network {
-    pair("a copy and a constant", (1, 6), |m| {
+    pair("a copy and a constant", 1, 6, |m| {
         let x = features(m, 20);
         let table = m.draw(20, 3);
         let digit = |axis, extent| Digit {
@@ -509,7 +510,7 @@ pub fn other_bytes(read: bool) -> Network {
     } else {
         "other bytes written"
     };
-    pair(name, (12, 10), |m| {
+    pair(name, 12, 10, |m| {
         let layer = m.integers(16, 3 * 9);
         let (first, second) = if read {
             ((of(0.02, 100), of(0.03, 3)), (of(0.03, 90), of(0.03, 3)))

@@ -40,9 +40,9 @@ const DISCONTINUOUS: &[&str] = &[
 pub fn agrees(engine: Engine, subject: &Subject<'_>, request: &Request, found: &[Exited]) -> bool {
     let inputs: Vec<&[f32]> = request.iter().map(Vec::as_slice).collect();
     let network = subject.compiled.package.network();
-    let noise = (engine.precision(), subject.drawn.seed);
+    let (precision, seed) = (engine.precision(), subject.drawn.seed);
     let jumps = is_discontinuous(subject);
-    agrees_with_more_noise(network, &inputs, noise, |expected| {
+    agrees_with_more_noise(network, &inputs, precision, seed, |expected| {
         let expected: Vec<ExpectedExit> = expected.iter().flatten().cloned().collect();
         comparable(engine, subject, &expected, found)
             .all(|(_, expected, found)| is_near_exit(&expected, &found, jumps))

@@ -235,7 +235,12 @@ fn a_finished_stage_counts_for_its_first_member_s_task_and_each_member_for_its_o
     world.carry_out(&Action::Infer(both));
     world.carry_out(&Action::Infer(infer(8)));
     // Whatever becomes of the buffer: the stage that runs is the earlier request's.
-    world.trackers.tasks.as_mut().expect("places").set(other, TaskId(0));
+    world
+        .trackers
+        .tasks
+        .as_mut()
+        .expect("places")
+        .set(other, TaskId(0));
     let finished = |action, us| {
         Event::Finished(Finished {
             action: ActionId(action),

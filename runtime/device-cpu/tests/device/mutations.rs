@@ -100,15 +100,16 @@ impl<'n> Reference<'n> {
             return None;
         }
         let inputs = slices(&self.inputs[image]);
-        let noise = (Precision::Single, 0);
+        let precision = Precision::Single;
         let compare =
             |expected: &[Option<ExpectedExit>]| expected[stage].as_ref()?.compare(found).err();
         let first = self.expected[image]
-            .get_or_init(|| agreement::expected(self.network, &inputs, noise.0, noise.1));
+            .get_or_init(|| agreement::expected(self.network, &inputs, precision, 0));
         let wrong = compare(first)?;
-        let is_right = agreement::agrees_with_more_noise(self.network, &inputs, noise, |exits| {
-            compare(exits).is_none()
-        });
+        let is_right =
+            agreement::agrees_with_more_noise(self.network, &inputs, precision, 0, |exits| {
+                compare(exits).is_none()
+            });
         (!is_right && !is_extreme(self.network, &inputs)).then_some(wrong)
     }
 }

@@ -45,9 +45,9 @@ pub fn difference(
                 let wanted = exits[stage].as_ref().expect("an exit");
                 wanted.compare(&found)
             };
-            let noise = (Precision::Half, 0);
+            let inputs = &slices[member];
             if let Err(mismatch) = compare(&first[member])
-                && !agrees_with_more_noise(network, &slices[member], noise, |exits| {
+                && !agrees_with_more_noise(network, inputs, Precision::Half, 0, |exits| {
                     compare(exits).is_ok()
                 })
             {

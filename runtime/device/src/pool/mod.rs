@@ -204,7 +204,7 @@ impl WorkerPool {
     ) -> Result<(), ThreadError> {
         let link = leader_link(spec, engine.bell(), helpers.len());
         let served = vec![self.serve(&link, spec, engine)];
-        self.start_leader(spec, (link, Wait::Spin), served, helpers)
+        self.start_leader(spec, link, Wait::Spin, served, helpers)
     }
 
     /// Adds the next partitions, each with its engine. Those that share a leader
@@ -219,7 +219,7 @@ impl WorkerPool {
         wait: Wait,
     ) -> Result<(), ThreadError> {
         for (first, link, served) in self.leaders(partitions) {
-            self.start_leader(&first, (link, wait), served, Vec::new())?;
+            self.start_leader(&first, link, wait, served, Vec::new())?;
         }
         Ok(())
     }
@@ -281,7 +281,8 @@ impl WorkerPool {
     fn start_leader<E: Engine>(
         &mut self,
         spec: &PartitionSpec,
-        (link, wait): (Arc<LeaderLink>, Wait),
+        link: Arc<LeaderLink>,
+        wait: Wait,
         served: Vec<Served<E>>,
         helpers: Vec<Helper>,
     ) -> Result<(), ThreadError> {

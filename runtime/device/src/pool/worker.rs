@@ -223,7 +223,7 @@ impl<E: Engine> Worker<E> {
         served.slot = (slot + 1) % HELD_MAX;
         let action = infer.id;
         let event = match due {
-            Due::Runs => self.begin(index, (infer, slot), requests, runs),
+            Due::Runs => self.begin(index, infer, slot, requests, runs),
             Due::Preempted => Some(Event::Preempted { action }),
             Due::NotRun | Due::Waits(_) => Some(Event::NotRun { action }),
         };
@@ -242,7 +242,8 @@ impl<E: Engine> Worker<E> {
     fn begin<'r>(
         &mut self,
         index: usize,
-        (infer, slot): (Infer, usize),
+        infer: Infer,
+        slot: usize,
         requests: &'r ClaimedRegions,
         runs: &mut Runs<'r>,
     ) -> Option<Event> {

@@ -320,13 +320,7 @@ pub fn measure<P: Provider>(
     let mut steps = Steps::new(request, progress);
     let mut profile = unmeasured(provider, subject.package, request);
     profile.solutions = subject.solutions.to_vec();
-    stages_at_all_sizes(
-        provider,
-        &mut profile,
-        (subject, other),
-        request,
-        &mut steps,
-    )?;
+    stages_at_all_sizes(provider, &mut profile, subject, other, request, &mut steps)?;
     if request.launches {
         let launches = provider.launches(subject, request);
         profile.launches = launches.map_err(MeasureError::Start)?;
@@ -381,7 +375,8 @@ impl<'p> Steps<'p> {
 fn stages_at_all_sizes<P: Provider>(
     provider: &P,
     profile: &mut Profile,
-    subjects: (Subject<'_>, Option<Other<'_>>),
+    subject: Subject<'_>,
+    other: Option<Other<'_>>,
     request: &Request,
     steps: &mut Steps<'_>,
 ) -> Result<(), MeasureError<P::Error>> {
@@ -389,7 +384,7 @@ fn stages_at_all_sizes<P: Provider>(
     for &units in &request.units {
         let mut measure = |sizes: &[u8], what| -> Result<_, MeasureError<P::Error>> {
             let mut report = |round| steps.report(round, what);
-            let measured = stages::measure(provider, subjects, request, sizes, &mut report)?;
+            let measured = stages::measure(provider, subject, other, request, sizes, &mut report)?;
             steps.phase += 1;
             let preemption = measured.preemption.as_nanos();
             profile.preemption_ns_max = profile.preemption_ns_max.max(preemption);

@@ -53,7 +53,7 @@ pub(super) fn measure<D: HostedDevice, E>(
             for _ in 0..count {
                 bench.prepare(stage, batch)?;
                 let after_ns = random.below(typical_ns.max(1));
-                if let Some(waited_ns) = stop(bench, (stage, batch), after_ns)? {
+                if let Some(waited_ns) = stop(bench, stage, batch, after_ns)? {
                     figure.samples.add(Nanos::new(waited_ns));
                     break;
                 }
@@ -67,7 +67,8 @@ pub(super) fn measure<D: HostedDevice, E>(
 /// Begins a best-effort stage and stops it after a time; how long that took, unless it had ended by itself.
 fn stop<D: HostedDevice, E>(
     bench: &mut Bench<D>,
-    (stage, batch): (u8, u8),
+    stage: u8,
+    batch: u8,
     after_ns: u64,
 ) -> Result<Option<u64>, MeasureError<E>> {
     let step = Step {

@@ -51,12 +51,13 @@ pub(super) struct Figures {
 /// busy; `progress` is told the round.
 pub(super) fn measure<P: Provider>(
     provider: &P,
-    subjects: (Subject<'_>, Option<Other<'_>>),
+    subject: Subject<'_>,
+    other: Option<Other<'_>>,
     request: &Request,
     sizes: &[u8],
     progress: &mut dyn FnMut(usize),
 ) -> Result<Figures, MeasureError<P::Error>> {
-    let mut bench = Bench::start(provider, subjects, request, sizes)?;
+    let mut bench = Bench::start(provider, subject, other, request, sizes)?;
     for round in 0..WARM_UP {
         bench.round(round)?;
     }
@@ -156,7 +157,8 @@ impl Figure {
 impl<D: HostedDevice> Bench<D> {
     fn start<P: Provider<Device = D>>(
         provider: &P,
-        (subject, other): (Subject<'_>, Option<Other<'_>>),
+        subject: Subject<'_>,
+        other: Option<Other<'_>>,
         request: &Request,
         sizes: &[u8],
     ) -> Result<Self, MeasureError<P::Error>> {
@@ -183,7 +185,7 @@ impl<D: HostedDevice> Bench<D> {
         let buffers = own + before + busy as u16 * u16::from(batch);
         let partitions = provider.partitions(sizes).map_err(MeasureError::Start)?;
         let bell = Arc::new(Doorbell::new());
-        let device = load(provider, &loaded, &partitions, (own, buffers), bell.clone())?;
+        let device = load(provider, &loaded, &partitions, own, buffers, bell.clone())?;
         let neighbour = |index: u16| Neighbour {
             next: Step {
                 partition: PartitionId(index + 1),
@@ -427,7 +429,8 @@ fn load<P: Provider>(
     provider: &P,
     loaded: &[(Subject<'_>, &[u8])],
     partitions: &[PartitionSpec],
-    (own, buffers): (u16, u16),
+    own: u16,
+    buffers: u16,
     bell: Arc<Doorbell>,
 ) -> Result<P::Device, MeasureError<P::Error>> {
     let network = |(subject, _): &(Subject<'_>, &[u8])| all_outputs(subject.package.network());

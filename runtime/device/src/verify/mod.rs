@@ -73,7 +73,7 @@ pub fn verify<P: Provider>(
             total: request.units.len() as u32,
             what: Phase::Compared { units, unit },
         });
-        match on_units(provider, subject, &cases, (&request.batches, units))? {
+        match on_units(provider, subject, &cases, &request.batches, units)? {
             Ok(more) => compared.add(more),
             Err(found) => {
                 failure = Some(blamed(provider, subject, &cases, found)?);
@@ -135,14 +135,15 @@ fn on_units<P: Provider>(
     provider: &P,
     subject: Subject<'_>,
     cases: &[Case],
-    (batches, units): (&[u8], u8),
+    batches: &[u8],
+    units: u8,
 ) -> Result<Outcome, MeasureError<P::Error>> {
     let mut bench = Bench::start(provider, subject, batches, units)?;
     let mut compared = Compared::default();
     for &batch in batches {
         // Each input once, and at least one whole batch.
         for first in (0..cases.len()).step_by(batch.into()) {
-            match bench.batch(cases, (first, batch))? {
+            match bench.batch(cases, first, batch)? {
                 Ok(more) => compared.add(more),
                 Err(found) => return Ok(Err(found)),
             }
@@ -163,13 +164,14 @@ fn blamed<P: Provider>(
     } else {
         vec![1, found.batch]
     };
-    let at = (&batches[..], found.units);
+    let units = found.units;
     let fails = |solutions: &[SolutionChoice]| {
         let subject = Subject {
             solutions,
             ..subject
         };
-        on_units(provider, subject, cases, at).map(|outcome| outcome.is_err())
+        let outcome = on_units(provider, subject, cases, &batches, units);
+        outcome.map(|outcome| outcome.is_err())
     };
     if subject.solutions.is_empty() || fails(&[])? {
         return Ok(found);

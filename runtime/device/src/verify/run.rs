@@ -76,7 +76,8 @@ impl<'a, D: HostedDevice> Bench<'a, D> {
     pub(super) fn batch<E>(
         &mut self,
         cases: &[Case],
-        (first, batch): (usize, u8),
+        first: usize,
+        batch: u8,
     ) -> Result<Outcome, MeasureError<E>> {
         let case_of = |buffer: u16| (first + usize::from(buffer)) % cases.len();
         for buffer in 0..batch.into() {
@@ -99,8 +100,9 @@ impl<'a, D: HostedDevice> Bench<'a, D> {
                     Ok(more) => compared.add(more),
                     Err(_) if self.agrees_otherwise(stage, buffer, answer, &cases[case]) => {}
                     Err(mismatch) => {
-                        let at = (stage, batch, member, case as u32);
-                        return Ok(Err(self.disagreement(at, &mismatch)));
+                        let input = case as u32;
+                        let found = self.disagreement(stage, batch, member, input, &mismatch);
+                        return Ok(Err(found));
                     }
                 }
             }
@@ -191,8 +193,7 @@ impl<'a, D: HostedDevice> Bench<'a, D> {
     /// Whether what a request got of a stage agrees with what other noise expects.
     fn agrees_otherwise(&self, stage: u8, buffer: u16, answer: Answer, case: &Case) -> bool {
         let inputs: Vec<&[f32]> = case.inputs.iter().map(Vec::as_slice).collect();
-        let noise = (self.precision, case.seed);
-        agrees_with_more_noise(self.network, &inputs, noise, |exits| {
+        agrees_with_more_noise(self.network, &inputs, self.precision, case.seed, |exits| {
             let expected = exits[usize::from(stage)].as_ref();
             expected.is_none_or(|expected| self.compare(stage, buffer, answer, expected).is_ok())
         })
@@ -200,7 +201,10 @@ impl<'a, D: HostedDevice> Bench<'a, D> {
 
     fn disagreement(
         &self,
-        (stage, batch, member, input): (u8, u8, u8, u32),
+        stage: u8,
+        batch: u8,
+        member: u8,
+        input: u32,
         mismatch: &Mismatch,
     ) -> Disagreement {
         let (output, position, [found, expected, tolerance]) = match mismatch {

@@ -35,8 +35,8 @@ impl SectionKind {
         }
     }
 
-    pub(super) fn of_code(code: (u32, u32)) -> Option<Self> {
-        match code {
+    pub(super) fn of_code(kind: u32, parameter: u32) -> Option<Self> {
+        match (kind, parameter) {
             (1, 0) => Some(Self::Description),
             (2, 0) => Some(Self::Weights),
             (4, lanes @ (4 | 8 | 16)) => Some(Self::Image(lanes as u8)),

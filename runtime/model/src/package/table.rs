@@ -56,7 +56,7 @@ impl Section {
 
     fn decode(bytes: &[u8]) -> Result<Self, SectionProblem> {
         let (kind, parameter) = (u32_at(bytes, 0), u32_at(bytes, 4));
-        let known = SectionKind::of_code((kind, parameter));
+        let known = SectionKind::of_code(kind, parameter);
         Ok(Self {
             kind: known.ok_or(SectionProblem::Unknown { kind, parameter })?,
             offset: u64_at(bytes, 8),

@@ -142,13 +142,14 @@ pub fn expected(
     precision: Precision,
     seed: u64,
 ) -> Vec<Option<ExpectedExit>> {
-    expected_by(network, inputs, (precision, seed), 1.0)
+    expected_by(network, inputs, precision, seed, 1.0)
 }
 
 fn expected_by(
     network: &Network,
     inputs: &[&[f32]],
-    (precision, seed): (Precision, u64),
+    precision: Precision,
+    seed: u64,
     strength: f64,
 ) -> Vec<Option<ExpectedExit>> {
     let noise = |pair: u64| {
@@ -186,13 +187,14 @@ fn expected_by(
 pub fn agrees_with_more_noise(
     network: &Network,
     inputs: &[&[f32]],
-    (precision, seed): (Precision, u64),
+    precision: Precision,
+    seed: u64,
     mut agrees: impl FnMut(&[Option<ExpectedExit>]) -> bool,
 ) -> bool {
     // Seeds of neighbouring inputs follow each other, and each takes some.
     let draw = |at: u64, strength: f64| {
-        let noise = (precision, seed.wrapping_add(at << 32));
-        expected_by(network, inputs, noise, strength)
+        let seed = seed.wrapping_add(at << 32);
+        expected_by(network, inputs, precision, seed, strength)
     };
     let mut all = expected(network, inputs, precision, seed);
     (1..).zip(REDRAWS).any(|(at, strength)| {

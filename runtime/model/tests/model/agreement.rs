@@ -393,7 +393,6 @@ fn an_answer_is_wrong_only_after_all_draws_of_noise_of_which_each_allows_more() 
     let network = convolutions(3);
     let image = image();
     let inputs = [&image[..]];
-    let noise = (Precision::Single, 1);
     let mut seen: Vec<Vec<f32>> = Vec::new();
     let mut tolerances = |exits: &[Option<ExpectedExit>]| {
         let exit = exits[0].as_ref().expect("an exit");
@@ -403,13 +402,15 @@ fn an_answer_is_wrong_only_after_all_draws_of_noise_of_which_each_allows_more() 
     assert!(agrees_with_more_noise(
         &network,
         &inputs,
-        noise,
+        Precision::Single,
+        1,
         |exits| tolerances(exits) == 3
     ));
     assert!(!agrees_with_more_noise(
         &network,
         &inputs,
-        noise,
+        Precision::Single,
+        1,
         |exits| tolerances(exits) == 0
     ));
     let (first, all) = seen.split_at(3);

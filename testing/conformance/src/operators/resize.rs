@@ -11,7 +11,8 @@ impl Builder {
     pub fn resize(
         &mut self,
         input: TensorId,
-        (height, width): (u32, u32),
+        height: u32,
+        width: u32,
         coordinates: Coordinates,
         filter: Filter,
     ) -> TensorId {

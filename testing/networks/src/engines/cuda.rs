@@ -37,7 +37,8 @@ impl<'a> Cuda<'a> {
     fn exited(
         &self,
         memory: &Memory,
-        (stage, member): (usize, usize),
+        stage: usize,
+        member: usize,
         scores: Vec<f32>,
     ) -> Option<Exited> {
         let exit = self.subject.network().stages[stage].exit.as_ref()?;
@@ -70,7 +71,7 @@ impl Run for Cuda<'_> {
             let scores = memory.run(&self.program, stage, requests.len() as u8);
             let scores = scores.into_iter().chain(std::iter::repeat(Vec::new()));
             for (member, (answers, scores)) in answers.iter_mut().zip(scores).enumerate() {
-                answers.extend(self.exited(&memory, (stage, member), scores));
+                answers.extend(self.exited(&memory, stage, member, scores));
             }
         }
         Ok(answers)
