@@ -440,7 +440,7 @@ mod tests {
         let exits = |rules: DeeprtConfig| {
             let sure = |_, _| punctual_core::Confidence::ONE;
             let late = |infer: &punctual_core::Infer| 1 + u64::from(infer.id.0 < 2);
-            let played = timeline::stretched((&plan(), &rules), &frames, &sure, &late);
+            let played = timeline::stretched(&plan(), &rules, &frames, &sure, &late);
             let replies = played.replies.values();
             let exits = replies.map(|(_, reply)| reply.answer.expect("answered").0.0);
             exits.collect::<Vec<_>>()

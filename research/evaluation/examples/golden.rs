@@ -237,7 +237,8 @@ fn of_cases(first: u64) -> String {
         };
         let outcome = run_plan(
             &case.scenario,
-            (&case.config(), &*case.policy),
+            &case.config(),
+            &*case.policy,
             arrivals,
             settings,
             &mut stream,

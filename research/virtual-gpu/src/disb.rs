@@ -2,9 +2,7 @@
 //! daemon. See `docs/results/disb.md`.
 
 use emulated_cuda::Pace;
-use punctual_core::{
-    Config, Criticality, Nanos, PolicySpec, PunctualConfig, StageId, StageTime, Units,
-};
+use punctual_core::{Config, Criticality, Nanos, PunctualConfig, StageId, StageTime, Units};
 use punctual_device::pool::Wait;
 use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
@@ -226,14 +224,21 @@ fn figures(
     };
     let cuda = cuda(&machine, &config, networks, way);
     let answers = Answers::new(Samples::new(&scenario), config.request_buffers);
-    let gpu = VirtualGpu::start(machine, &spec, &cuda, PACE, (&networks.costs, answers))?;
+    let gpu = VirtualGpu::start(machine, &spec, &cuda, PACE, &networks.costs, answers)?;
     let settings = Settings {
         seed: 1,
         keep_requests: false,
     };
     let arrivals = scenario.arrivals(1.0, &Random::new(settings.seed))?;
-    let plan = (&config, &policy as &dyn PolicySpec);
-    let (outcome, gpu) = run_on(gpu, &scenario, plan, arrivals, settings, &mut ())?;
+    let (outcome, gpu) = run_on(
+        gpu,
+        &scenario,
+        &config,
+        &policy,
+        arrivals,
+        settings,
+        &mut (),
+    )?;
     let mut real_time = Tally::default();
     for (task, tally) in scenario.tasks.iter().zip(&outcome.tasks) {
         if task.config.criticality == Criticality::RealTime {

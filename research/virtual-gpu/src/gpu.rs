@@ -145,7 +145,8 @@ impl<C: Costs> VirtualGpu<C> {
         spec: &DeviceSpec<'_>,
         cuda: &CudaSpec,
         pace: Pace,
-        (costs, answers): (C, Answers),
+        costs: C,
+        answers: Answers,
     ) -> Result<Self, GpuError> {
         let now_ns = Arc::new(AtomicU64::new(0));
         let clock = Clock::Virtual(now_ns.clone());

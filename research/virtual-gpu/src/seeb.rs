@@ -157,19 +157,26 @@ fn by_the_daemon(scenario: &Scenario, policy: &dyn PolicySpec) -> Result<Outcome
         ..CudaSpec::default()
     };
     let answers = Answers::new(Samples::new(scenario), config.request_buffers);
-    let gpu = VirtualGpu::start(machine, &spec, &cuda, PACE, (costs, answers))?;
+    let gpu = VirtualGpu::start(machine, &spec, &cuda, PACE, costs, answers)?;
     let arrivals = scenario.arrivals(1.0, &Random::new(SEED))?;
-    let plan = (&config, policy);
-    let (outcome, _) = run_on(gpu, scenario, plan, arrivals, settings(), &mut ())?;
-    Ok(outcome)
+    let ran = run_on(
+        gpu,
+        scenario,
+        &config,
+        policy,
+        arrivals,
+        settings(),
+        &mut (),
+    );
+    Ok(ran?.0)
 }
 
 /// The same on the simulator's own device.
 fn modelled(scenario: &Scenario, policy: &dyn PolicySpec) -> Result<Outcome, Error> {
     let config = scenario.config(policy);
     let arrivals = scenario.arrivals(1.0, &Random::new(SEED))?;
-    let plan = (&config, policy);
-    Ok(run_plan(scenario, plan, arrivals, settings(), &mut ())?)
+    let ran = run_plan(scenario, &config, policy, arrivals, settings(), &mut ());
+    Ok(ran?)
 }
 
 const fn settings() -> Settings {

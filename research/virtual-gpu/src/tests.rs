@@ -58,7 +58,7 @@ fn gpu(network: &Network, ranges: &[std::ops::Range<u16>]) -> VirtualGpu<Work> {
         ..CudaSpec::default()
     };
     let answers = Answers::new(Samples::new(&testbed::scenario()), 8);
-    VirtualGpu::start(machine, &spec, &cuda, PACE, (Work, answers)).expect("starts")
+    VirtualGpu::start(machine, &spec, &cuda, PACE, Work, answers).expect("starts")
 }
 
 fn infer(id: u64, partition: u16, criticality: Criticality) -> Infer {

@@ -123,12 +123,13 @@ pub fn play(
     arrivals: &[(u64, u16)],
     confidence: Confidences,
 ) -> Timeline {
-    stretched((config, policy), arrivals, confidence, &|_| 1)
+    stretched(config, policy, arrivals, confidence, &|_| 1)
 }
 
 /// The same, with stages that take a multiple of their budgets.
 pub fn stretched(
-    (config, policy): (&Config, &dyn PolicySpec),
+    config: &Config,
+    policy: &dyn PolicySpec,
     arrivals: &[(u64, u16)],
     confidence: Confidences,
     stretch: &dyn Fn(&Infer) -> u64,

@@ -172,9 +172,9 @@ fn seldom(warp: &mut Warp, e: &Environment<'_>, op: &Op) -> Result<(), Violation
             }
             warp.set_long(to, &out);
         }
-        Op::MultiplyWide(signed, to, a, b) => multiply_wide(warp, e, signed, to, (a, b, None))?,
+        Op::MultiplyWide(signed, to, a, b) => multiply_wide(warp, e, signed, to, a, b, None)?,
         Op::MultiplyAddWide(signed, to, a, b, c) => {
-            multiply_wide(warp, e, signed, to, (a, b, Some(c)))?;
+            multiply_wide(warp, e, signed, to, a, b, Some(c))?;
         }
         Op::MovePredicate(to, from) => {
             let holds = warp.condition(e.kernel, from)?;
@@ -566,7 +566,9 @@ fn multiply_wide(
     e: &Environment<'_>,
     signed: bool,
     to: Reg,
-    (a, b, c): (Reg, Reg, Option<Reg>),
+    a: Reg,
+    b: Reg,
+    c: Option<Reg>,
 ) -> Result<(), Violation> {
     let added = match c {
         Some(c) => *warp.long(e.kernel, c)?,

@@ -164,7 +164,7 @@ fn together(warp: &mut Warp, e: &mut Environment<'_>, op: &Op) -> Result<bool, V
     }
     match *op {
         Op::LoadMatrices(to, pointer) => access::load_matrices(warp, e, to, pointer)?,
-        Op::MultiplyMatrices { to, a, b, c } => multiply_matrices(warp, e, to, (a, b, c))?,
+        Op::MultiplyMatrices { to, a, b, c } => multiply_matrices(warp, e, to, a, b, c)?,
         _ => shuffle(warp, e, op)?,
     }
     Ok(true)
@@ -236,7 +236,9 @@ fn multiply_matrices(
     warp: &mut Warp,
     e: &mut Environment<'_>,
     to: [Reg; 4],
-    (a, b, c): ([Reg; 4], [Reg; 2], [Reg; 4]),
+    a: [Reg; 4],
+    b: [Reg; 2],
+    c: [Reg; 4],
 ) -> Result<(), Violation> {
     let word = |register| warp.word(e.kernel, register);
     let sums = tensor::multiply_add(

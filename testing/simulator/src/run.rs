@@ -69,20 +69,16 @@ pub fn run<S: Source, O: Observer>(
     settings: Settings,
     observer: &mut O,
 ) -> Result<Outcome, ConfigError> {
-    run_plan(
-        scenario,
-        (&scenario.config(policy), policy),
-        source,
-        settings,
-        observer,
-    )
+    let config = scenario.config(policy);
+    run_plan(scenario, &config, policy, source, settings, observer)
 }
 
 /// As [`run`], with a plan that is more than the scenario makes of itself: a share of the time, say. Its models and
 /// tasks are the scenario's.
 pub fn run_plan<S: Source, O: Observer>(
     scenario: &Scenario,
-    (config, policy): (&Config, &dyn PolicySpec),
+    config: &Config,
+    policy: &dyn PolicySpec,
     source: S,
     settings: Settings,
     observer: &mut O,
@@ -96,9 +92,8 @@ pub fn run_plan<S: Source, O: Observer>(
     )
     .with_contention(scenario.board.contention_permille)
     .with_cache(config.pages);
-    let plan = (config, policy);
-    let (outcome, _) = run_on(device, scenario, plan, source, settings, observer)?;
-    Ok(outcome)
+    let ran = run_on(device, scenario, config, policy, source, settings, observer);
+    ran.map(|(outcome, _)| outcome)
 }
 
 /// As [`run_plan`], on a device of the caller's, which has the plan's models and partitions. Gives it back as it is at
@@ -106,7 +101,8 @@ pub fn run_plan<S: Source, O: Observer>(
 pub fn run_on<D: TimedDevice, S: Source, O: Observer>(
     device: D,
     scenario: &Scenario,
-    (config, policy): (&Config, &dyn PolicySpec),
+    config: &Config,
+    policy: &dyn PolicySpec,
     source: S,
     settings: Settings,
     observer: &mut O,

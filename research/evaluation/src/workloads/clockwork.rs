@@ -44,7 +44,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "clockwork-isolation",
         about: "six clients with an SLO of 22 ms beside 12 batch clients on six GPUs (Clockwork 6.4)",
-        build: || isolation(6, BIG_BATCH, Nanos::from_millis(22)),
+        build: || isolation(6, 2, 16, Nanos::from_millis(22)),
     },
     Workload {
         name: "clockwork-minutes",
@@ -223,18 +223,11 @@ pub fn low_slo(workers: u16, models: u16, rate_hz: f64, slo: Nanos) -> Scenario 
     )
 }
 
-/// Clients without an SLO: how many a GPU, and how many requests each has open.
-pub type BatchClients = (u16, u16);
-
-/// The paper's 12 on six GPUs with 16 requests each.
-pub const BIG_BATCH: BatchClients = (2, 16);
-/// The paper's 48 with 4 requests each.
-pub const SMALL_BATCH: BatchClients = (8, 4);
-
-/// On each of `workers` GPUs (the paper has six) a latency-sensitive client of 200 requests/s and
-/// batch clients. The sensitive ones are the first tasks.
+/// On each of `workers` GPUs (the paper has six) a latency-sensitive client of 200 requests/s, and `clients` without an
+/// SLO that have `outstanding` requests open each (the paper's: 2 with 16, 8 with 4). The sensitive ones are the first
+/// tasks.
 #[must_use]
-pub fn isolation(workers: u16, (clients, outstanding): BatchClients, slo: Nanos) -> Scenario {
+pub fn isolation(workers: u16, clients: u16, outstanding: u16, slo: Nanos) -> Scenario {
     let sensitive = |model: u16| {
         let pattern = Pattern::Poisson { rate_hz: 200.0 };
         Task::real_time(&format!("sensitive-{model}"), ModelId(model), slo, pattern)

@@ -17,9 +17,16 @@ pub(crate) struct Limits {
     pub(crate) registers_sm: u32,
 }
 
+impl Config {
+    pub(crate) fn limits(&self) -> Limits {
+        let (major, minor) = self.compute;
+        Limits::of(major, minor)
+    }
+}
+
 impl Limits {
-    pub(crate) fn of(compute: (u32, u32)) -> Self {
-        let (threads_sm, blocks_sm, shared_kib, optin_kib) = match compute {
+    pub(crate) fn of(major: u32, minor: u32) -> Self {
+        let (threads_sm, blocks_sm, shared_kib, optin_kib) = match (major, minor) {
             (7, 0..=4) => (2048, 32, 96, 96),
             (7, _) => (1024, 16, 64, 64),
             (8, 0) => (2048, 32, 164, 163),
@@ -37,7 +44,7 @@ impl Limits {
             shared_sm: shared_kib << 10,
             shared_block_optin: optin_kib << 10,
             shared_block: 48 << 10,
-            shared_reserved: if compute.0 >= 8 { 1024 } else { 0 },
+            shared_reserved: if major >= 8 { 1024 } else { 0 },
             registers_sm: 65536,
         }
     }
@@ -45,7 +52,7 @@ impl Limits {
 
 /// A `CUdevice_attribute`.
 pub(crate) fn device(config: &Config, which: u32) -> Outcome<i32> {
-    let limits = Limits::of(config.compute);
+    let limits = config.limits();
     let integrated = i32::from(config.integrated);
     Ok(match which {
         // MAX_THREADS_PER_BLOCK, MAX_BLOCK_DIM_X, _Y, _Z

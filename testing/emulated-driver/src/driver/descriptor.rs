@@ -131,7 +131,7 @@ fn version(number: u32) -> Version {
 }
 
 /// What chips of a compute capability take: major and minor version in four bits each.
-fn usual((major, minor): (u32, u32)) -> u32 {
+fn usual(major: u32, minor: u32) -> u32 {
     match (major, minor) {
         (..=5, _) => 0x17,
         (6, _) => 0x21,
@@ -152,7 +152,8 @@ pub(super) fn called_back(device: impl FnOnce() -> Outcome<Config>) -> Outcome<O
         return Ok(None);
     };
     let config = device()?;
-    let number = config.descriptor.unwrap_or_else(|| usual(config.compute));
+    let (major, minor) = config.compute;
+    let number = config.descriptor.unwrap_or_else(|| usual(major, minor));
     let mut version = version(number);
     if let Some(moved) = config.descriptor_mask {
         version.mask = moved as usize;

@@ -61,7 +61,8 @@ pub(crate) unsafe fn read(image: *const u8, config: &Config) -> Outcome<Image> {
     // SAFETY: by the caller's promise a text.
     let text = unsafe { CStr::from_ptr(image.cast()) };
     let text = text.to_str().map_err(|_| Code::INVALID_IMAGE)?;
-    let mut kernels = read_ptx(text, config.compute, config.driver)?;
+    let (major, minor) = config.compute;
+    let mut kernels = read_ptx(text, major, minor, config.driver)?;
     let program = programs::of_text(text)?;
     for kernel in program.kernels() {
         if let Some(resources) = kernels.get_mut(kernel.name()) {
@@ -109,7 +110,8 @@ fn read_elf(elf: &[u8], config: &Config) -> Outcome<Kernels> {
     if !versions::loads_cubin(config.driver, format, version) {
         return Err(Code::INVALID_IMAGE);
     }
-    if !runs_on(architecture, config.compute) {
+    let (major, minor) = config.compute;
+    if !runs_on(architecture, major, minor) {
         return Err(Code::NO_BINARY_FOR_GPU);
     }
     kernels_of_elf(elf, architecture).ok_or(Code::INVALID_IMAGE)
@@ -129,7 +131,7 @@ const SYSTEMS_ON_A_CHIP: [u32; 5] = [53, 62, 72, 87, 110];
 
 /// A cubin runs on GPUs of its major version and no lower minor version; systems on a chip neither
 /// run others' nor do others run theirs.
-fn runs_on(architecture: u32, (major, minor): (u32, u32)) -> bool {
+fn runs_on(architecture: u32, major: u32, minor: u32) -> bool {
     let device = 10 * major + minor;
     let alone = |which| SYSTEMS_ON_A_CHIP.contains(which);
     if alone(&architecture) || alone(&device) {
@@ -219,7 +221,7 @@ fn registers(elf: &[u8], sections: &[Section<'_>]) -> Option<BTreeMap<usize, u32
     Some(found)
 }
 
-fn read_ptx(text: &str, (major, minor): (u32, u32), driver: u32) -> Outcome<Kernels> {
+fn read_ptx(text: &str, major: u32, minor: u32, driver: u32) -> Outcome<Kernels> {
     let mut words = text.split_whitespace();
     let mut kernels = Kernels::new();
     let (mut version, mut target) = (None, None);
@@ -281,27 +283,24 @@ mod tests {
     #[test]
     fn ptx_is_taken_by_drivers_and_gpus_that_are_new_enough() {
         let both = Ok(vec!["one".to_owned(), "two".to_owned()]);
-        assert_eq!(names(read_ptx(PTX, (8, 7), 12060)), both);
-        assert_eq!(names(read_ptx(PTX, (9, 0), 13000)), both);
+        assert_eq!(names(read_ptx(PTX, 8, 7, 12060)), both);
+        assert_eq!(names(read_ptx(PTX, 9, 0, 13000)), both);
         assert_eq!(
-            names(read_ptx(PTX, (8, 7), 12040)),
+            names(read_ptx(PTX, 8, 7, 12040)),
             Err(Code::UNSUPPORTED_PTX_VERSION)
         );
-        assert_eq!(names(read_ptx(PTX, (7, 2), 12060)), Err(Code::INVALID_PTX));
+        assert_eq!(names(read_ptx(PTX, 7, 2, 12060)), Err(Code::INVALID_PTX));
         assert_eq!(
-            names(read_ptx("nonsense", (8, 7), 12060)),
+            names(read_ptx("nonsense", 8, 7, 12060)),
             Err(Code::INVALID_IMAGE)
         );
     }
 
     #[test]
     fn a_cubin_runs_on_its_major_version_only() {
-        assert!(runs_on(80, (8, 9)) && runs_on(86, (8, 9)) && runs_on(87, (8, 7)));
-        assert!(!runs_on(89, (8, 6)) && !runs_on(80, (9, 0)) && !runs_on(100, (11, 0)));
-        assert!(
-            !runs_on(87, (8, 9)) && !runs_on(80, (8, 7)),
-            "Orin is alone"
-        );
+        assert!(runs_on(80, 8, 9) && runs_on(86, 8, 9) && runs_on(87, 8, 7));
+        assert!(!runs_on(89, 8, 6) && !runs_on(80, 9, 0) && !runs_on(100, 11, 0));
+        assert!(!runs_on(87, 8, 9) && !runs_on(80, 8, 7), "Orin is alone");
     }
 
     #[test]

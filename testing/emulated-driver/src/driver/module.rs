@@ -57,7 +57,7 @@ pub(crate) fn function(module: usize, name: &CStr) -> Outcome<usize> {
         if let Some((&handle, _)) = known {
             return Ok(handle);
         }
-        let limits = Limits::of(device.config.compute);
+        let limits = device.config.limits();
         let handle = device.handle();
         let function = Function {
             module,
@@ -116,8 +116,8 @@ pub(crate) fn set_attribute(function: usize, which: u32, value: i32) -> Outcome 
             .ok_or(Code::INVALID_HANDLE)?;
         match which {
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
-                let most = Limits::of(device.config.compute).shared_block_optin
-                    - function.resources.shared_bytes;
+                let most =
+                    device.config.limits().shared_block_optin - function.resources.shared_bytes;
                 match u32::try_from(value) {
                     Ok(value) if value <= most => function.dynamic_shared_max = value as usize,
                     _ => return Err(Code::INVALID_VALUE),
@@ -151,7 +151,7 @@ pub(crate) fn occupancy(function: usize, threads: i32, dynamic_shared: usize) ->
 impl Function {
     /// How many blocks of `threads` threads a multiprocessor has room for.
     pub(super) fn blocks_per_sm(&self, config: &Config, threads: u32, shared: u32) -> u32 {
-        Limits::of(config.compute).blocks(threads, self.resources, shared)
+        config.limits().blocks(threads, self.resources, shared)
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn occupancy_is_that_of_the_scarcest_resource() {
-        let limits = Limits::of((8, 7));
+        let limits = Limits::of(8, 7);
         let blocks = |threads, registers, shared| {
             let resources = Resources {
                 registers,

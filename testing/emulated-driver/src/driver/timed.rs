@@ -97,8 +97,8 @@ impl Timed {
     fn place(&mut self, cost: &mut CostOf<'_>) -> bool {
         let mut began = false;
         for run in &mut self.runs {
-            let device = (&mut self.sms[..], &mut self.memory);
-            began |= run.place((self.now_ns, self.pace), device, &mut *cost);
+            let (sms, memory) = (&mut self.sms[..], &mut self.memory);
+            began |= run.place(self.now_ns, self.pace, sms, memory, &mut *cost);
         }
         began
     }
@@ -138,7 +138,7 @@ impl Timed {
 }
 
 impl Run {
-    fn new((stream, handle): (u64, u64), launch: Box<QueuedLaunch>) -> Self {
+    fn new(stream: u64, handle: u64, launch: Box<QueuedLaunch>) -> Self {
         let guard = parameter(&launch, 0);
         let blocks = launch.grid.volume().unwrap_or(u64::MAX);
         Self {
@@ -183,8 +183,10 @@ impl Run {
     /// Puts as many blocks as there is room for; says whether the launch began with that.
     fn place(
         &mut self,
-        (now_ns, pace): (u64, Pace),
-        (sms, memory): (&mut [Multiprocessor], &mut u32),
+        now_ns: u64,
+        pace: Pace,
+        sms: &mut [Multiprocessor],
+        memory: &mut u32,
         cost: &mut CostOf<'_>,
     ) -> bool {
         if self.left == 0 || now_ns < self.launch.arrives_ns {
@@ -318,7 +320,7 @@ impl Device {
                             return changed;
                         };
                         let arrives = |run: &Run| (run.launch.arrives_ns, run.launch.number);
-                        let run = Run::new((number, handle), launch);
+                        let run = Run::new(number, handle, launch);
                         let at = timed
                             .runs
                             .partition_point(|other| arrives(other) < arrives(&run));

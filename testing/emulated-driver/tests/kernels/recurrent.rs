@@ -26,8 +26,10 @@ struct Layer {
 impl Layer {
     fn new(
         cell: Cell,
-        (hidden, steps): (usize, usize),
-        (initial, backwards): (Option<Kept>, bool),
+        hidden: usize,
+        steps: usize,
+        initial: Option<Kept>,
+        backwards: bool,
     ) -> Self {
         let mut random = Random::new(41);
         let [of_gates, values] = [cell.gates(), cell.values()].map(|n| n as usize * hidden);
@@ -121,10 +123,10 @@ impl Layer {
 fn recurrent_layers_equal_their_reference() {
     for cell in Cell::ALL {
         for hidden in [1, 5, 8, 40, 130] {
-            Layer::new(cell, (hidden, 7), (None, false)).check();
-            Layer::new(cell, (hidden, 5), (Some(Kept::Halves), true)).check();
+            Layer::new(cell, hidden, 7, None, false).check();
+            Layer::new(cell, hidden, 5, Some(Kept::Halves), true).check();
         }
-        Layer::new(cell, (12, 1), (Some(Kept::Floats), false)).check();
+        Layer::new(cell, 12, 1, Some(Kept::Floats), false).check();
     }
 }
 
@@ -132,14 +134,14 @@ fn recurrent_layers_equal_their_reference() {
 #[test]
 fn the_largest_recurrent_layer_equals_its_reference() {
     let hidden = HIDDEN_UNITS_MAX as usize;
-    Layer::new(Cell::Lstm, (hidden, 2), (Some(Kept::Halves), false)).check();
+    Layer::new(Cell::Lstm, hidden, 2, Some(Kept::Halves), false).check();
 }
 
 #[test]
 fn a_recurrent_layer_in_several_launches_has_the_same_states() {
     for cell in Cell::ALL {
         for backwards in [false, true] {
-            let mut layer = Layer::new(cell, (19, 11), (Some(Kept::Halves), backwards));
+            let mut layer = Layer::new(cell, 19, 11, Some(Kept::Halves), backwards);
             assert_eq!(layer.run(4), layer.run(11), "{cell:?}");
         }
     }

@@ -170,7 +170,8 @@ impl Claims {
         &mut self,
         id: TaskId,
         task: &TaskConfig,
-        (now, captured): (Instant, Instant),
+        now: Instant,
+        captured: Instant,
         own_deadline: bool,
     ) -> bool {
         let contract = &mut self.contracts[id.index()];
@@ -188,7 +189,8 @@ impl Claims {
         &mut self,
         id: TaskId,
         task: &TaskConfig,
-        (now, captured): (Instant, Instant),
+        now: Instant,
+        captured: Instant,
     ) -> bool {
         let contract = &mut self.contracts[id.index()];
         let in_order = contract.last_prepared.is_none_or(|last| last < captured);

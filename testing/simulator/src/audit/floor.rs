@@ -106,8 +106,10 @@ impl Floor {
     pub(super) fn take_off(
         &mut self,
         now: Instant,
-        (infer, homes): (&Infer, Vec<PartitionId>),
-        times: (Nanos, Nanos),
+        infer: &Infer,
+        homes: Vec<PartitionId>,
+        budget: Nanos,
+        longest: Nanos,
     ) -> Result<(), Violation> {
         let window = infer.window;
         let holder = self.holder(infer.partition);
@@ -116,8 +118,8 @@ impl Floor {
             homes,
             ordered: now,
             told: None,
-            budget: times.0,
-            longest: times.1,
+            budget,
+            longest,
             overran: false,
         };
         self.flights.insert(infer.id.0, flight);

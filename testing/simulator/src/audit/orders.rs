@@ -75,9 +75,7 @@ impl Auditor {
             Criticality::BestEffort => on.budget,
         };
         let longest = on.max_seen.max(on.budget);
-        let placed = self
-            .floor
-            .take_off(self.now, (infer, homes), (budget, longest));
+        let placed = self.floor.take_off(self.now, infer, homes, budget, longest);
         // It decides when there is something to start, never ahead of that.
         let opens_late = self.punctual && infer.window.earliest > self.now;
         let placed = placed.and(if opens_late {

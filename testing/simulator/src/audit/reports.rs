@@ -14,10 +14,10 @@ impl Auditor {
         let task = &self.config.tasks[arrival.task.index()];
         let own = task.deadline.map_or(Instant::FAR_FUTURE, |d| captured + d);
         let deadline = arrival.deadline.map_or(own, |d| d.min(own));
-        let times = (self.now, captured);
+        let earlier = deadline < own;
         let in_contract = self
             .claims
-            .arrived(arrival.task, task, times, deadline < own);
+            .arrived(arrival.task, task, self.now, captured, earlier);
         let key = key(arrival.ticket);
         self.log.open.insert(
             key,
@@ -63,10 +63,10 @@ impl Auditor {
         } else {
             Subject::Unreadable(key)
         };
-        let times = (self.now, submission.captured);
         let task = &self.config.tasks[submission.task.index()];
         if submission.task == submission.origin {
-            submission.in_contract &= self.claims.prepared(submission.task, task, times);
+            let (id, captured) = (submission.task, submission.captured);
+            submission.in_contract &= self.claims.prepared(id, task, self.now, captured);
         }
         if self.punctual && submission.deadline != Instant::FAR_FUTURE {
             // Faults add to the bound from here on; those of before must not.

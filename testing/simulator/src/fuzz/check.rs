@@ -169,13 +169,8 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
     let arrivals = scenario
         .arrivals(1.0, &Random::new(case.seed))
         .map_err(|error| Failure::Refused(error.to_string()))?;
-    let ran = run_plan(
-        scenario,
-        (&config, &*case.policy),
-        arrivals,
-        settings,
-        &mut watch,
-    );
+    let policy = &*case.policy;
+    let ran = run_plan(scenario, &config, policy, arrivals, settings, &mut watch);
     if let Some((broken, at)) = watch.broken {
         return Err(Failure::State { broken, at });
     }

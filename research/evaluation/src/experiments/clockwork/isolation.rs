@@ -3,17 +3,14 @@
 use punctual_core::Nanos;
 
 use super::{outcome, policy, satisfied};
-use crate::workloads::clockwork::{self, BIG_BATCH, BatchClients, SMALL_BATCH};
+use crate::workloads::clockwork;
 use punctual_report::{Table, percent};
 use punctual_simulator::summary::Tally;
 
 const SLOS_US: [u64; 7] = [4_350, 6_530, 9_790, 14_680, 22_020, 33_030, 49_550];
 
-const BESIDE: [(&str, BatchClients); 3] = [
-    ("nothing", (0, 1)),
-    ("2 of 16", BIG_BATCH),
-    ("8 of 4", SMALL_BATCH),
-];
+/// Batch clients of a GPU, and requests that each has open.
+const BESIDE: [(&str, u16, u16); 3] = [("nothing", 0, 1), ("2 of 16", 2, 16), ("8 of 4", 8, 4)];
 
 pub(super) fn run() -> String {
     let headings = [
@@ -27,9 +24,10 @@ pub(super) fn run() -> String {
     ];
     let mut table = Table::new(&headings, 3);
     for (name, gpus) in [("clockwork", 6), ("clockwork", 1), ("punctual", 6)] {
-        for (beside, clients) in BESIDE {
+        for (beside, clients, outstanding) in BESIDE {
             for slo in SLOS_US {
-                let scenario = clockwork::isolation(gpus, clients, Nanos::from_micros(slo));
+                let slo_time = Nanos::from_micros(slo);
+                let scenario = clockwork::isolation(gpus, clients, outstanding, slo_time);
                 let outcome = outcome(&scenario, &policy(name), 1, &mut ());
                 let (sensitive, batch) = outcome.tasks.split_at(usize::from(gpus));
                 let sensitive = sum(sensitive);
