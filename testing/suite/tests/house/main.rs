@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod operators;
+mod parameters;
 mod rooms;
 mod rules;
 mod words;
