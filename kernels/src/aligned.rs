@@ -20,7 +20,6 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// `len` zeros.
     pub fn zeroed(len: usize) -> AlignedBuffer {
         let lines = vec![Line([0.0; Line::VALUES]); len.div_ceil(Line::VALUES)];
         AlignedBuffer {

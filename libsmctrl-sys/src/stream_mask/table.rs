@@ -57,7 +57,6 @@ impl Row {
         }
     }
 
-    /// Whether the row is about this driver.
     #[must_use]
     pub fn is_about(&self, key: DriverKey) -> bool {
         self.architecture == key.architecture

@@ -284,7 +284,6 @@ impl Gslice {
         })
     }
 
-    /// Whether an instance can start now.
     fn can_start(&self, now: Instant, instance: &Instance) -> bool {
         let blocked = self.instances.iter().filter_map(|i| i.running);
         !instance.queue.is_empty()

@@ -99,7 +99,6 @@ pub(crate) enum Compare {
     GreaterOrEqual,
 }
 
-/// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
     Unsigned32,

@@ -177,7 +177,6 @@ impl Shot<'_> {
     }
 }
 
-/// A region of a scene in this format.
 fn draw(scene: &Scene, region: Region, format: PixelFormat) -> Box<[u8]> {
     let mut rgb = vec![0; region.rgb8_len()];
     scene.render(region, &mut rgb);

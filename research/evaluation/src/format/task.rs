@@ -327,7 +327,6 @@ fn recordings(
     }
 }
 
-/// The first client of each task.
 pub(super) fn first_clients(tasks: &[Task]) -> Vec<u16> {
     let mut first = 0u16;
     let clients = tasks.iter().map(|task| {

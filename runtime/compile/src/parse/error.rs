@@ -38,7 +38,6 @@ pub enum ParseError {
         "the input {name:?} must be a tensor of float32 (a picture, a prepared tensor, a vector) or int64 (tokens) with a declared shape of at most four dimensions"
     )]
     InputType { name: String },
-    /// A name that is defined twice.
     #[error("the value {name:?} is defined twice")]
     DefinedTwice { name: String },
     /// A name that is not defined where it is used.

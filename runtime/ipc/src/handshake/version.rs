@@ -28,7 +28,6 @@ impl VersionRange {
         (newest >= self.lowest.max(other.lowest)).then_some(newest)
     }
 
-    /// Whether this version is one of them.
     #[must_use]
     pub fn contains(self, version: u16) -> bool {
         (self.lowest..=self.highest).contains(&version)

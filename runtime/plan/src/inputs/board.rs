@@ -184,7 +184,6 @@ impl Board {
             .map_or("default", |mode| &mode.name)
     }
 
-    /// The power mode of that name.
     #[must_use]
     pub fn power_mode(&self, name: &str) -> Option<&PowerMode> {
         self.power_modes.iter().find(|mode| mode.name == name)
