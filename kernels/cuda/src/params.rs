@@ -630,3 +630,28 @@ impl Output {
         elements.div_ceil(1024)
     }
 }
+
+impl Conv {
+    /// How its weights lie.
+    #[must_use]
+    pub fn pattern(&self) -> Pattern {
+        match self.groups {
+            0 | 1 => Pattern::Dense,
+            groups if groups == self.input.channels && groups == self.output.channels => {
+                Pattern::Depthwise
+            }
+            _ => Pattern::Grouped,
+        }
+    }
+}
+
+impl ConvBytes {
+    /// Channels that an output channel sums, padding included.
+    #[must_use]
+    pub fn summed_channels(&self) -> u32 {
+        match self.groups {
+            0 | 1 => self.input.pitch,
+            groups => (self.input.channels / groups).max(1),
+        }
+    }
+}

@@ -14,12 +14,14 @@
 
 mod bytes;
 pub mod structures;
+mod work;
 
 use punctual_cuda_kernels::contract::Multiprocessor;
 use punctual_cuda_kernels::images::{self, ImageError};
 use thiserror::Error;
 
-use punctual_device_cuda::lower::{LaunchList, Place, Step, Work};
+use punctual_device_cuda::lower::{LaunchList, Place, Step};
+use work::Work;
 
 pub use bytes::Moved;
 
@@ -224,7 +226,7 @@ impl Device {
         let blocks = x * y * z;
         let resident = self.resident_blocks(step)?;
         let bytes = moved.memory + moved.host + moved.cached;
-        let work = step.work(bytes as f64 / f64::from(blocks.max(1)));
+        let work = Work::of(step, bytes as f64 / f64::from(blocks.max(1)));
         let spread = Spread {
             blocks,
             resident,

@@ -185,17 +185,6 @@ impl CpuDevice {
     pub fn workspace_bytes(&self) -> &[usize] {
         &self.workspace_bytes
     }
-
-    /// The operators of a stage with their times, in order; none if there is no such stage.
-    #[must_use]
-    pub fn operator_times(&self, model: ModelId, stage: StageId) -> Option<Vec<OperatorTime>> {
-        Some(self.steps(model, stage)?.map(OperatorTime::of).collect())
-    }
-
-    fn steps(&self, model: ModelId, stage: StageId) -> Option<impl Iterator<Item = &Step>> {
-        let stage = self.models.get(model.index())?.stages.get(stage.index())?;
-        Some(stage.steps.iter())
-    }
 }
 
 impl HostedDevice for CpuDevice {
@@ -212,7 +201,8 @@ impl HostedDevice for CpuDevice {
     }
 
     fn longest_step(&self, model: ModelId, stage: StageId) -> Option<Nanos> {
-        self.steps(model, stage)?.map(|step| step.time.last()).max()
+        let stage = self.models.get(model.index())?.stages.get(stage.index())?;
+        stage.steps.iter().map(|step| step.time.last()).max()
     }
 
     fn solution_memory(&self, model: ModelId) -> SolutionMemory {

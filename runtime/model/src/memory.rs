@@ -122,22 +122,6 @@ impl MemoryPlan {
     }
 }
 
-/// The least that any plan can need: the largest sum of sizes in use during one operator.
-#[must_use]
-pub fn lower_bound(buffers: &[Lifetime]) -> usize {
-    let used = |at: u32| {
-        let alive = buffers
-            .iter()
-            .filter(move |buffer| buffer.first <= at && at <= buffer.last);
-        alive.map(|buffer| buffer.size).sum()
-    };
-    buffers
-        .iter()
-        .map(|buffer| used(buffer.first))
-        .max()
-        .unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +129,21 @@ mod tests {
 
     fn buffer(first: u32, last: u32, size: usize) -> Lifetime {
         Lifetime { first, last, size }
+    }
+
+    /// The least that any plan can need: the largest sum of sizes in use during one operator.
+    fn lower_bound(buffers: &[Lifetime]) -> usize {
+        let used = |at: u32| {
+            let alive = buffers
+                .iter()
+                .filter(move |buffer| buffer.first <= at && at <= buffer.last);
+            alive.map(|buffer| buffer.size).sum()
+        };
+        buffers
+            .iter()
+            .map(|buffer| used(buffer.first))
+            .max()
+            .unwrap_or(0)
     }
 
     #[test]

@@ -84,21 +84,6 @@ impl Function {
         CallError::check("cuFuncSetAttribute", code)
     }
 
-    /// Blocks that a multiprocessor runs at once (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
-    pub fn blocks_per_multiprocessor(
-        &self,
-        block: u32,
-        shared_bytes: u32,
-    ) -> Result<u32, CallError> {
-        let mut blocks = 0;
-        let ask = self.module.context.symbols().occupancy;
-        let block = i32::try_from(block).unwrap_or(i32::MAX);
-        // SAFETY: a valid place for the result; the function exists.
-        let code = unsafe { ask(&raw mut blocks, self.raw, block, shared_bytes as usize) };
-        CallError::check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code)?;
-        Ok(u32::try_from(blocks).unwrap_or(0))
-    }
-
     pub(super) fn as_raw(&self) -> CUfunction {
         self.raw
     }

@@ -110,9 +110,6 @@ symbols! {
     module_get_function = c"cuModuleGetFunction" (*mut CUfunction, CUmodule, *const c_char);
     /// `group__CUDA__EXEC`
     func_set_attribute = c"cuFuncSetAttribute" (CUfunction, c_uint, c_int);
-    /// `group__CUDA__OCCUPANCY`
-    occupancy = c"cuOccupancyMaxActiveBlocksPerMultiprocessor"
-        (*mut c_int, CUfunction, c_int, usize);
     /// `group__CUDA__STREAM`
     stream_create = c"cuStreamCreateWithPriority" (*mut CUstream, c_uint, c_int);
     /// `group__CUDA__STREAM`

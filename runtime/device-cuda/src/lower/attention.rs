@@ -1,7 +1,7 @@
 //! Attention.
 
 use punctual_cuda_kernels::params::{Attention, Kept};
-use punctual_cuda_kernels::{Kernel, TensorView, padded};
+use punctual_cuda_kernels::{TensorView, padded};
 use punctual_model::{self as model, Operator};
 
 use super::error::LowerError;
@@ -11,7 +11,6 @@ use super::place::Place;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
-use super::work::Work;
 
 /// Most blocks of a launch in y and in z.
 const BLOCKS_DEEP_MAX: u32 = 65_535;
@@ -124,23 +123,5 @@ impl Launch for Attention {
         let heads = if self.bias_head == 0 { 1 } else { self.heads };
         let of_head = u64::from(self.queries) * u64::from(self.keys);
         4 * u64::from(rows) * u64::from(heads) * of_head
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        // Sixteen queries of a head, 32 keys a round.
-        let heads = self.heads.max(1);
-        let size = f64::from(self.query.channels / heads + self.value.channels / heads);
-        let keys = f64::from(self.keys);
-        let plain = Work {
-            rounds: (keys / 32.0).ceil(),
-            rounds_a_look: 1.0,
-            loaded_bytes: keys * size * 2.0,
-            ..plain
-        };
-        let products = 16.0 * plain.rounds * 32.0 * size;
-        Work {
-            shared_bytes: products / 4.0,
-            ..plain.summed(products / 128.0, 3.4)
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Functions of two tensors, or of one and a constant.
 
 use punctual_cuda_kernels::params::{AddBytes, Elementwise, Function, Kept, Operand, Rounding};
-use punctual_cuda_kernels::{Kernel, TensorView, padded};
+use punctual_cuda_kernels::{TensorView, padded};
 use punctual_model::{Binary, Operator, OperatorKind, TensorId};
 use punctual_types::{Activation, Axis};
 
@@ -13,7 +13,6 @@ use super::pages::{Content, Pack, Packed, Rows};
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for Binary {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
@@ -142,13 +141,6 @@ impl Launch for Elementwise {
             ],
             [Span::tensor(Made, &self.output, self.images)],
         )
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        Work {
-            instructions: 300.0,
-            ..plain
-        }
     }
 }
 

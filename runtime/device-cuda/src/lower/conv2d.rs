@@ -1,7 +1,7 @@
 //! Convolution of floats.
 
+use punctual_cuda_kernels::TensorView;
 use punctual_cuda_kernels::params::{Conv, Pattern};
-use punctual_cuda_kernels::{Kernel, TensorView, Tile};
 use punctual_model::{Conv2d, Operator};
 use punctual_types::Window;
 
@@ -13,7 +13,6 @@ use super::stage::{Launches, Lower};
 use super::sums::product;
 use super::traffic::Role::{Between, Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Part, Span, Traffic};
-use super::work::{FINISH, Work};
 
 impl Pack for Conv2d {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
@@ -116,17 +115,6 @@ fn nowhere(view: TensorView) -> TensorView {
     TensorView { address: 0, ..view }
 }
 
-/// How a convolution's weights lie.
-fn pattern_of(conv: &Conv) -> Pattern {
-    match conv.groups {
-        0 | 1 => Pattern::Dense,
-        groups if groups == conv.input.channels && groups == conv.output.channels => {
-            Pattern::Depthwise
-        }
-        _ => Pattern::Grouped,
-    }
-}
-
 /// A launch without an input adds up what others have summed; one with parts leaves them to such a launch.
 impl Launch for Conv {
     fn traffic(&self) -> Traffic {
@@ -150,7 +138,7 @@ impl Launch for Conv {
     fn weight_bytes(&self) -> u64 {
         let channels = u64::from(self.channel_count);
         let taps = u64::from(self.kernel_height) * u64::from(self.kernel_width);
-        let inputs = match pattern_of(self) {
+        let inputs = match self.pattern() {
             Pattern::Dense => u64::from(self.input.pitch),
             Pattern::Depthwise => 1,
             Pattern::Grouped => u64::from(self.input.channels / self.groups),
@@ -176,143 +164,12 @@ impl Launch for Conv {
     fn part(&self) -> Option<Part> {
         Some(Part::channels(self.first_channel, self.channel_count))
     }
-
-    fn work(&self, kernel: &Kernel, plain: Work) -> Work {
-        match kernel.tile {
-            Some(tile) => of_tile(self, kernel, tile),
-            None => of_conv(self, kernel.name, plain),
-        }
-    }
-}
-
-/// Instructions of a warp of a tile's kernel before its main loop.
-const TILE_BEGIN: f64 = 500.0;
-/// Those of a round of a tile without products, loads of fragments and copies: 71 to 85 of 113 to 141.
-const TILE_ROUND: f64 = 78.0;
-/// Rows of warps of a tile, as `conv_gemm_*.cu` divide it.
-const WARPS_DOWN: u32 = 2;
-
-fn of_tile(conv: &Conv, kernel: &Kernel, tile: Tile) -> Work {
-    let warps = kernel.block / 32;
-    let (down, across) = (WARPS_DOWN, warps / WARPS_DOWN);
-    let depth = conv.kernel_height * conv.kernel_width * conv.input.pitch;
-    let rounds = depth.div_ceil(tile.depth).div_ceil(conv.splits.max(1));
-    let steps = tile.depth / 16;
-    let fragments = (tile.pixels / down / 16) * (tile.channels / across / 8) * steps;
-    let loads = (tile.pixels / down / 16 + tile.channels / across / 16) * steps;
-    let copies = (tile.pixels + tile.channels) * (tile.depth / 8) / kernel.block;
-    let filled = (tile.pixels + tile.channels) * tile.depth * 2;
-    let read = (tile.pixels * across + tile.channels * down) * tile.depth * 2;
-    let sums = tile.pixels * tile.channels;
-    let rounds = f64::from(rounds);
-    Work {
-        products: f64::from(sums * tile.depth) * rounds,
-        on_tensor_cores: true,
-        warps: f64::from(warps),
-        instructions: TILE_BEGIN + FINISH * f64::from(sums / 8 / kernel.block),
-        round_instructions: f64::from(fragments + loads + copies) + TILE_ROUND,
-        rounds,
-        ahead: f64::from(tile.stages - 1),
-        rounds_a_look: 1.0,
-        // The sums pass through it once.
-        shared_bytes: rounds * f64::from(filled + read) + f64::from(8 * sums),
-        loaded_bytes: rounds * f64::from(filled),
-    }
-}
-
-fn of_conv(conv: &Conv, kernel: &str, plain: Work) -> Work {
-    let taps = f64::from(conv.kernel_height * conv.kernel_width);
-    let splits = f64::from(conv.splits.max(1));
-    if kernel == "conv_reduce" {
-        let rounds = (splits / 4.0).ceil();
-        return Work::summed(Work { rounds, ..plain }, 8.0 * splits, 3.0);
-    }
-    match pattern_of(conv) {
-        Pattern::Dense => {
-            let depth = taps * f64::from(conv.input.pitch) / splits;
-            let plain = Work {
-                rounds: (depth / 8.0).ceil(),
-                rounds_a_look: 32.0,
-                loaded_bytes: 96.0 * depth * 2.0,
-                ..plain
-            };
-            Work::summed(plain, 16.0 * depth, 2.5)
-        }
-        Pattern::Depthwise => {
-            let rounds = if conv.kernel_width == 3 { 1.0 } else { taps };
-            Work::summed(Work { rounds, ..plain }, 16.0 * taps, 3.7)
-        }
-        Pattern::Grouped => {
-            let inputs = f64::from((conv.input.channels / conv.groups).max(1));
-            let plain = Work {
-                rounds: taps * 8.0 * (inputs / 8.0).ceil(),
-                rounds_a_look: f64::from(conv.kernel_width) * (inputs / 8.0).ceil(),
-                ..plain
-            };
-            Work::summed(plain, 8.0 * taps * inputs, 4.8)
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use punctual_cuda_kernels::kernel;
-
     use super::*;
     use crate::lower::Place;
-
-    fn pointwise(depth: u32, splits: u32) -> Conv {
-        Conv {
-            input: TensorView {
-                pitch: depth,
-                channels: depth,
-                ..TensorView::default()
-            },
-            groups: 1,
-            splits,
-            kernel_height: 1,
-            kernel_width: 1,
-            ..Conv::default()
-        }
-    }
-
-    fn tile(name: &str, depth: u32, splits: u32) -> Work {
-        let kernel = kernel(name).expect("in the table");
-        of_tile(
-            &pointwise(depth, splits),
-            kernel,
-            kernel.tile.expect("a tile"),
-        )
-    }
-
-    #[test]
-    fn a_tile_makes_whole_rounds_of_products_and_a_split_its_part_of_them() {
-        let whole = tile("conv_gemm_64x64", 512, 1);
-        assert_eq!((whole.rounds, whole.products), (8.0, 64.0 * 64.0 * 512.0));
-        assert_eq!(tile("conv_gemm_64x64", 500, 1).products, whole.products);
-        assert_eq!(tile("conv_gemm_64x64", 512, 4).rounds, 2.0);
-    }
-
-    #[test]
-    fn the_rounds_of_tiles_have_about_the_instructions_that_were_counted() {
-        for (name, counted) in [
-            ("conv_gemm_64x32", 113.0),
-            ("conv_gemm_64x64", 141.0),
-            ("conv_gemm_128x64", 124.0),
-            ("conv_gemm_128x128", 119.0),
-        ] {
-            let round = tile(name, 512, 1).round_instructions;
-            assert!((round / counted - 1.0).abs() < 0.1, "{name}: {round}");
-        }
-    }
-
-    #[test]
-    fn a_tile_reads_each_fragment_once_for_each_warp_that_needs_it() {
-        // Two by two warps: 16 KiB are filled, 32 KiB are read, and 4096 sums pass through twice.
-        let work = tile("conv_gemm_64x64", 64, 1);
-        assert_eq!(work.shared_bytes, f64::from((48 << 10) + (32 << 10)));
-        assert_eq!(work.loaded_bytes, f64::from(16 << 10));
-    }
 
     #[test]
     fn weights_are_those_of_the_launch_s_channels() {

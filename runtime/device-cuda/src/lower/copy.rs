@@ -1,7 +1,7 @@
 //! Values moved to other places, and tensors brought to another form.
 
 use punctual_cuda_kernels::params::{Copy, Kept};
-use punctual_cuda_kernels::{Kernel, TensorView, padded};
+use punctual_cuda_kernels::{TensorView, padded};
 use punctual_model::{self as model, ChannelRun, Operator, OperatorKind, TensorId};
 use punctual_types::{Axis, Digit, Piece, View};
 
@@ -12,7 +12,6 @@ use super::pages::{Content, Pack, Packed, Rows};
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic, value_bytes};
-use super::work::Work;
 
 /// A tensor that a copy reads.
 struct Source {
@@ -243,13 +242,5 @@ impl Launch for Copy {
         let source = Span::at(Read(0), self.source, values * value_bytes(self.from));
         let output = Span::kept(Made, &self.output, self.images, self.to);
         Traffic::new([source], [output])
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        Work {
-            instructions: 600.0,
-            rounds: 2.0,
-            ..plain
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Bounded lists of objects.
 
 use punctual_cuda_kernels::params::{Detections, Kept};
-use punctual_cuda_kernels::{Kernel, TensorView, padded};
+use punctual_cuda_kernels::{TensorView, padded};
 use punctual_model::{self as model, Operator, TensorId};
 use punctual_types::{BoxForm, DETECTION_VALUES};
 
@@ -11,7 +11,6 @@ use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::Detections {}
 
@@ -85,15 +84,5 @@ impl Launch for Detections {
             ],
             [Span::at(Made, self.output, rows * row)],
         )
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        // About forty passes over the best scores, in a block of 512 threads, and a sorting network.
-        let own = f64::from(self.best.channels.div_ceil(512));
-        Work {
-            rounds: 40.0,
-            ..plain
-        }
-        .summed(40.0 * own, 12.0)
     }
 }

@@ -1,6 +1,5 @@
 //! Rows of a table.
 
-use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Embedding, Kept};
 use punctual_model::{self as model, Operator};
 
@@ -11,7 +10,6 @@ use super::pages::{Content, Pack, Packed, Rows};
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Part, Span, Traffic, value_bytes};
-use super::work::Work;
 
 impl Pack for model::Embedding {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
@@ -81,12 +79,5 @@ impl Launch for Embedding {
 
     fn part(&self) -> Option<Part> {
         Some(Part::channels(self.first_channel, self.channel_count))
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        Work {
-            rounds: 2.0,
-            ..plain
-        }
     }
 }

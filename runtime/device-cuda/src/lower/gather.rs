@@ -1,6 +1,5 @@
 //! Channels picked from tensors.
 
-use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Gather, SOURCES_MAX};
 use punctual_model::{self as model, ChannelRun, Operator};
 
@@ -10,7 +9,6 @@ use super::pages::{Content, Pack, Packed};
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::Gather {
     fn content(&self, _of: &Packed<'_>) -> Option<Content> {
@@ -67,12 +65,5 @@ impl Launch for Gather {
 
     fn weight_bytes(&self) -> u64 {
         4 * u64::from(self.output.pitch)
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        Work {
-            rounds: 2.0,
-            ..plain
-        }
     }
 }

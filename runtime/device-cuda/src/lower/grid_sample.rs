@@ -1,6 +1,5 @@
 //! Pixels at computed positions.
 
-use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::GridSample;
 use punctual_model::{self as model, Operator};
 use punctual_types::{Interpolation, Outside};
@@ -11,7 +10,6 @@ use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::GridSample {}
 
@@ -52,12 +50,5 @@ impl Launch for GridSample {
             [Span::tensor(Read(0), &self.input, self.images), grid],
             [Span::at(Made, self.output, output)],
         )
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        Work {
-            rounds: 2.0,
-            ..plain
-        }
     }
 }

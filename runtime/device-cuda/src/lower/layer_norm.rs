@@ -1,6 +1,5 @@
 //! Pixels brought to mean 0 and variance 1.
 
-use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Kept, LayerNorm};
 use punctual_model::{self as model, Operator};
 
@@ -11,7 +10,6 @@ use super::place::Place;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::LayerNorm {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
@@ -64,14 +62,5 @@ impl Launch for LayerNorm {
 
     fn weight_bytes(&self) -> u64 {
         8 * u64::from(self.input.pitch)
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        let own = f64::from(self.input.pitch) / 32.0;
-        Work {
-            rounds: 3.0,
-            ..plain
-        }
-        .summed(3.0 * own, 6.0)
     }
 }

@@ -1,7 +1,7 @@
 //! Fully connected layers.
 
 use punctual_cuda_kernels::params::{Conv, Kept, Linear, Pattern};
-use punctual_cuda_kernels::{Kernel, TensorView, padded};
+use punctual_cuda_kernels::{TensorView, padded};
 use punctual_model::{self as model, Operator};
 
 use super::choice::Form;
@@ -14,7 +14,6 @@ use super::stage::{Launches, Lower};
 use super::sums::product;
 use super::traffic::Role::{Between, Operand as Read, Result as Made};
 use super::traffic::{FLOAT, HALF, Launch, Part, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::Linear {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
@@ -139,21 +138,5 @@ impl Launch for Linear {
 
     fn part(&self) -> Option<Part> {
         Some(Part::channels(self.first_feature, self.feature_count))
-    }
-
-    fn work(&self, kernel: &Kernel, plain: Work) -> Work {
-        if kernel.name == "linear_reduce" {
-            let splits = f64::from(self.splits.max(1));
-            let rounds = (splits / 4.0).ceil();
-            return Work::summed(Work { rounds, ..plain }, 8.0 * splits, 3.0);
-        }
-        let (images, depth) = (f64::from(self.images.min(4)), f64::from(self.depth));
-        let plain = Work {
-            rounds: (depth / 1024.0).ceil(),
-            rounds_a_look: 8.0,
-            loaded_bytes: (4.0 + images) * depth * 2.0,
-            ..plain
-        };
-        Work::summed(plain, 4.0 * images * depth / 128.0, 2.0)
     }
 }

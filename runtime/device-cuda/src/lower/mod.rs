@@ -60,7 +60,6 @@ mod tokens;
 mod top_k;
 mod traffic;
 mod unary;
-mod work;
 
 use punctual_model::{Network, OutputLayout, SolutionChoice, TensorId};
 
@@ -75,7 +74,6 @@ pub use pages::Pages;
 pub use place::Place;
 pub use program::{LaunchList, Program, StageProgram, StagedOutputs, Step};
 use stage::Launches;
-pub use work::Work;
 
 impl Program {
     /// Lowers a valid network for batches of the given sizes. What `choices` give for operators

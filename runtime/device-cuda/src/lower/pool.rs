@@ -1,7 +1,7 @@
 //! The largest or the mean of windows.
 
+use punctual_cuda_kernels::TensorView;
 use punctual_cuda_kernels::params::{GlobalPool, Kept, Pool, PoolBytes, Rounding};
-use punctual_cuda_kernels::{Kernel, TensorView};
 use punctual_model::{self as model, Operator};
 use punctual_types::{Activation, Extent, PoolKind};
 
@@ -12,7 +12,6 @@ use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::Pool {}
 
@@ -116,10 +115,6 @@ impl Launch for Pool {
             [Span::tensor(Made, &self.output, self.images)],
         )
     }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        of_window(plain, self.kernel_height, self.kernel_width)
-    }
 }
 
 impl Launch for GlobalPool {
@@ -128,12 +123,6 @@ impl Launch for GlobalPool {
             [Span::tensor(Read(0), &self.input, self.images)],
             [Span::tensor(Made, &self.output, self.images)],
         )
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        let pixels = f64::from(self.input.height * self.input.width) / 16.0;
-        let rounds = (pixels / 4.0).ceil();
-        Work { rounds, ..plain }.summed(8.0 * pixels, 4.9)
     }
 }
 
@@ -145,15 +134,4 @@ impl Launch for PoolBytes {
             [Span::kept(Made, &self.output, self.images, kept)],
         )
     }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        of_window(plain, self.kernel_height, self.kernel_width)
-    }
-}
-
-/// Three neighbours of a row are read at a time.
-fn of_window(plain: Work, rows: u32, columns: u32) -> Work {
-    let rounds = f64::from(rows * columns.div_ceil(3));
-    let products = 8.0 * f64::from(rows * columns);
-    Work { rounds, ..plain }.summed(products, 6.3)
 }

@@ -1,6 +1,5 @@
 //! Products of two tensors' matrices.
 
-use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::Product;
 use punctual_model::{self as model, Operator};
 
@@ -10,7 +9,6 @@ use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::Product {}
 
@@ -46,17 +44,5 @@ impl Launch for Product {
             ],
             [Span::at(Made, self.output, output)],
         )
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        let depth = f64::from(self.first.channels);
-        let plain = Work {
-            rounds: (depth / 32.0).ceil(),
-            rounds_a_look: 1.0,
-            loaded_bytes: 96.0 * depth * 2.0,
-            shared_bytes: depth * 128.0 * 32.0,
-            ..plain
-        };
-        plain.summed(16.0 * depth, 1.6)
     }
 }

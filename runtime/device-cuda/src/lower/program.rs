@@ -6,7 +6,6 @@ use punctual_device::InputLayout;
 use super::pages::Pages;
 use super::place::Place;
 use super::traffic::Launch;
-use super::work::{MOVE, Work};
 
 /// A network as lists of launches for partitions of one size.
 #[derive(Clone, Debug)]
@@ -182,21 +181,6 @@ impl Step {
             };
         });
         arguments
-    }
-
-    /// What a block of the launch does. `loaded` are the launch's bytes for each of its blocks, for those kernels that read
-    /// nothing twice.
-    #[must_use]
-    pub fn work(&self, loaded: f64) -> Work {
-        let kernel = self.kernel;
-        let plain = Work {
-            warps: f64::from(kernel.block.div_ceil(32)),
-            instructions: MOVE,
-            rounds: 1.0,
-            loaded_bytes: loaded,
-            ..Work::default()
-        };
-        with_arguments!(self.arguments(), launch => launch.work(kernel, plain))
     }
 
     /// Where the launch reads and writes, and how many bytes.

@@ -1,6 +1,5 @@
 //! Convolution of bytes.
 
-use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{ConvBytes, Epilogue, Kept, Pattern, Rounding};
 use punctual_model::{Operator, QuantisedConv2d};
 
@@ -11,7 +10,6 @@ use super::place::Place;
 use super::stage::{Launches, Lower, known};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Part, Span, Traffic};
-use super::work::Work;
 
 impl Pack for QuantisedConv2d {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
@@ -91,14 +89,6 @@ impl Lower for QuantisedConv2d {
     }
 }
 
-/// Channels that an output channel sums, padding included.
-fn inputs(conv: &ConvBytes) -> u32 {
-    match conv.groups {
-        0 | 1 => conv.input.pitch,
-        groups => (conv.input.channels / groups).max(1),
-    }
-}
-
 impl Launch for ConvBytes {
     fn traffic(&self) -> Traffic {
         Traffic::new(
@@ -114,18 +104,10 @@ impl Launch for ConvBytes {
 
     fn weight_bytes(&self) -> u64 {
         let taps = u64::from(self.kernel_height) * u64::from(self.kernel_width);
-        u64::from(self.channel_count) * (taps * u64::from(inputs(self)) + 8)
+        u64::from(self.channel_count) * (taps * u64::from(self.summed_channels()) + 8)
     }
 
     fn part(&self) -> Option<Part> {
         Some(Part::channels(self.first_channel, self.channel_count))
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        let taps = f64::from(self.kernel_height * self.kernel_width);
-        let inputs = f64::from(inputs(self));
-        // Eight channels of a pixel a thread, four products an instruction.
-        let rounds = (taps * inputs / 16.0).ceil();
-        Work { rounds, ..plain }.summed(8.0 * taps * inputs, 0.6)
     }
 }

@@ -1,7 +1,7 @@
 //! Recurrent layers: a launch for as many steps as one may take.
 
+use punctual_cuda_kernels::padded;
 use punctual_cuda_kernels::params::{CellCode, Kept, Pattern, Recurrent};
-use punctual_cuda_kernels::{Kernel, padded};
 use punctual_model::{self as model, Operator, TensorId};
 use punctual_types::Cell;
 
@@ -11,7 +11,6 @@ use super::pages::{Content, Matrix, Pack, Packed};
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Between, Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Part, Span, Traffic, value_bytes};
-use super::work::Work;
 
 /// What a block reads in about a millisecond, at 64 bytes a cycle and a GHz. A launch that was cut is run again from its
 /// start, so none is much longer.
@@ -129,19 +128,6 @@ impl Launch for Recurrent {
 
     fn part(&self) -> Option<Part> {
         Some(Part::steps(self.first_step, self.steps))
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        let (steps, gates) = (f64::from(self.steps), f64::from(self.gates.channels));
-        let weights = gates * f64::from(self.hidden);
-        let plain = Work {
-            // What the step before left, the gates, and the sums of lanes.
-            rounds: 3.0 * steps,
-            rounds_a_look: 3.0,
-            loaded_bytes: steps * weights * 2.0,
-            ..plain
-        };
-        plain.summed(steps * weights / 512.0, 2.7)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Images of other rows and columns.
 
-use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::Resize;
 use punctual_model::{self as model, Operator, Tensor};
 use punctual_types::{Between, Filter, Resampling};
@@ -11,7 +10,6 @@ use super::pages::{Content, Pack, Packed};
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::Resize {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
@@ -75,12 +73,5 @@ impl Launch for Resize {
 
     fn weight_bytes(&self) -> u64 {
         16 * (u64::from(self.output.height) + u64::from(self.output.width))
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        Work {
-            rounds: 2.0,
-            ..plain
-        }
     }
 }

@@ -1,6 +1,5 @@
 //! Softmaxes.
 
-use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::Softmax;
 use punctual_model::{self as model, Operator};
 use punctual_types::Axis;
@@ -12,7 +11,6 @@ use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::Softmax {}
 
@@ -67,12 +65,5 @@ impl Launch for Softmax {
             [Span::at(Read(0), self.input, values * HALF)],
             [Span::at(Made, self.output, values * HALF)],
         )
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        let own = f64::from(self.extent.div_ceil(self.lanes.max(1)));
-        // Largest, sum, result.
-        let rounds = 3.0 * (own / 4.0).ceil();
-        Work { rounds, ..plain }.summed(3.0 * own, 14.0)
     }
 }

@@ -1,6 +1,5 @@
 //! Values at computed positions.
 
-use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Kept, Take};
 use punctual_model::{self as model, Operator};
 use punctual_types::Axis;
@@ -12,7 +11,6 @@ use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::Take {}
 
@@ -61,12 +59,5 @@ impl Launch for Take {
             ],
             [Span::tensor(Made, &self.output, self.images)],
         )
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        Work {
-            rounds: 2.0,
-            ..plain
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Positions of the values that come first.
 
+use punctual_cuda_kernels::padded;
 use punctual_cuda_kernels::params::{Kept, TopK};
-use punctual_cuda_kernels::{Kernel, padded};
 use punctual_model::{self as model, Operator};
 use punctual_types::Axis;
 
@@ -11,7 +11,6 @@ use super::pages::Pack;
 use super::stage::{Launches, Lower};
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Span, Traffic};
-use super::work::Work;
 
 impl Pack for model::TopK {}
 
@@ -59,10 +58,5 @@ impl Launch for TopK {
             [Span::tensor(Read(0), &self.input, self.images)],
             [Span::at(Made, self.output, values * FLOAT)],
         )
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        let rounds = f64::from(self.input.width) / 4.0;
-        Work { rounds, ..plain }.summed(1.0, 100.0)
     }
 }

@@ -5,14 +5,13 @@
 
 use std::ops::Range;
 
+use punctual_cuda_kernels::padded;
 use punctual_cuda_kernels::params::{
     Answer, Answers, Hold, InputPlanar, Kept, Members, Operand, Output, Preprocess, ReportEvicted,
     TensorView, Whereabouts,
 };
-use punctual_cuda_kernels::{Kernel, padded};
 
 use super::place::Place;
-use super::work::Work;
 
 /// What a launch reads or writes at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,11 +165,6 @@ pub(crate) trait Launch {
     fn part(&self) -> Option<Part> {
         None
     }
-
-    /// What a block does. `plain` is a block that reads nothing twice.
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        plain
-    }
 }
 
 /// A part of a result.
@@ -199,14 +193,6 @@ impl Launch for Output {
         let counts = Span::at(Between, self.counts, counts);
         let target = Span::at(Outside, self.target, images * self.target_image);
         Traffic::new([source], [counts, target])
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        Work {
-            instructions: 600.0,
-            rounds: 2.0,
-            ..plain
-        }
     }
 }
 
@@ -257,17 +243,6 @@ impl Launch for Answers {
                 Span::at(Outside, self.done, size_of::<u32>() as u64),
             ],
         )
-    }
-
-    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
-        let own = f64::from(self.classes.div_ceil(32).max(1));
-        // A warp an image; the others have nothing to do.
-        let plain = Work {
-            warps: f64::from(self.images),
-            rounds: 2.0 * (own / 4.0).ceil(),
-            ..plain
-        };
-        plain.summed(own, 30.0)
     }
 }
 
