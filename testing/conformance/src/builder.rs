@@ -8,7 +8,7 @@ use punctual_model::{
 };
 use punctual_types::{Activation, Element, Quantisation, Random, View};
 
-use super::mutations::graph;
+use super::graph;
 
 /// A network in the making.
 pub(super) struct Builder {

@@ -14,6 +14,8 @@
 
 mod alone;
 mod builder;
+mod drawing;
+mod graph;
 mod harness;
 pub mod mutations;
 pub mod networks;

@@ -5,7 +5,6 @@
 
 mod exits;
 mod fields;
-pub(super) mod graph;
 mod inserted;
 mod operands;
 mod repair;
@@ -13,7 +12,7 @@ mod repair;
 use punctual_model::{AnswerKind, Exit, Network};
 use punctual_types::{Element, Random};
 
-use super::{networks, operators};
+use super::{graph, networks, operators};
 
 /// A network that was changed.
 #[derive(Clone, Debug)]
@@ -131,24 +130,6 @@ fn change(network: &mut Network, random: &mut Random) -> Option<String> {
         14 => graph::restage(network, random),
         _ => graph::reorder(network, random),
     })
-}
-
-pub(super) fn below(limit: u32, random: &mut Random) -> u32 {
-    random.below(limit.into()) as u32
-}
-
-/// A place in a list of this length.
-pub(super) fn index(length: usize, random: &mut Random) -> usize {
-    random.below(length as u64) as usize
-}
-
-/// One of a list that is not empty.
-pub(super) fn pick<T: Copy>(of: &[T], random: &mut Random) -> T {
-    of[index(of.len(), random)]
-}
-
-pub(super) fn any<T: Copy>(of: &[T], random: &mut Random) -> Option<T> {
-    of.get(index(of.len(), random)).copied()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use punctual_types::{
 };
 
 use super::builder::Builder;
-use super::operators::{digit, view};
+use super::operators::copy::{digit, view};
 
 fn average(counts_padding: bool) -> PoolKind {
     PoolKind::Average { counts_padding }

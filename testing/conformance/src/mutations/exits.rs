@@ -3,7 +3,8 @@
 use punctual_model::{AnswerKind, Exit, Network, Output, ScoreForm, Scores, TensorId};
 use punctual_types::{Axis, Element, Random, View};
 
-use super::{any, below, graph, index, pick};
+use super::super::drawing::{any, below, index, pick};
+use super::super::graph;
 
 /// A whole tensor in its own order.
 pub(super) fn plain(network: &Network, tensor: TensorId, element: Element) -> Output {

@@ -3,8 +3,9 @@
 use punctual_model::{Network, Operator, TensorId, with_operator};
 use punctual_types::{Quantisation, Random};
 
+use super::super::drawing::{below, index, pick};
+use super::super::graph;
 use super::super::operators::{Mutable, attributes};
-use super::{below, graph, index, pick};
 
 /// An attribute of any operator, or an operand or weights that it can do without, or those of another.
 pub(super) fn any(network: &mut Network, random: &mut Random) -> Option<String> {

@@ -3,8 +3,9 @@
 use punctual_model::{Network, Operator, Tensor, TensorId, VECTORS_MAX, VectorSpec};
 use punctual_types::Random;
 
+use super::super::drawing::{any, below, index, pick};
+use super::super::graph;
 use super::super::operators::{self, Site};
-use super::{any, below, graph, index, pick};
 
 /// An operator of any kind, whose result somebody reads in place of what he read before.
 pub(super) fn operator(network: &mut Network, random: &mut Random) -> Option<String> {
@@ -72,7 +73,7 @@ pub(super) fn vector(network: &mut Network, random: &mut Random) -> Option<Strin
     let what = match random.below(5) {
         // Together with what the operator reads: added to each channel.
         0 | 1 => {
-            let new = operators::of_two(&Site::new(network, reader, &[vector])?, random);
+            let new = operators::binary::of_two(&Site::new(network, reader, &[vector])?, random);
             insert(network, place, new, random)?
         }
         2 => {

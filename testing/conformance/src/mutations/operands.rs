@@ -3,7 +3,8 @@
 use punctual_model::{Network, TensorId};
 use punctual_types::Random;
 
-use super::{any, graph, index};
+use super::super::drawing::{any, index};
+use super::super::graph;
 
 /// Another tensor for one that an operator reads: mostly one of the same shape.
 pub(super) fn replace(network: &mut Network, random: &mut Random) -> Option<String> {

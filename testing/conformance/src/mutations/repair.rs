@@ -3,8 +3,9 @@
 use punctual_model::{Network, Operands, Operator, TensorId, WeightRange, with_operator};
 use punctual_types::Random;
 
+use super::super::graph;
 use super::super::operators::{Mutable, Reads};
-use super::{exits, graph};
+use super::exits;
 
 /// Larger tensors would keep the interpreter busy.
 const ELEMENTS_MAX: u64 = 1 << 14;

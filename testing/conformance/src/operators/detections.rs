@@ -3,7 +3,8 @@
 use punctual_model::{Detections, Tensor, TensorId};
 use punctual_types::{Axis, Decoder, Scoring};
 
-use super::{Builder, Mutable, Random, Reads, below, digit};
+use super::copy::digit;
+use super::{Builder, Mutable, Random, Reads, below};
 
 impl Builder {
     /// The values of each pixel's only channel as a vector.

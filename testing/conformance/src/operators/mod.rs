@@ -6,10 +6,10 @@
 mod attention;
 pub(super) mod attributes;
 mod best_score;
-mod binary;
+pub(super) mod binary;
 mod conv2d;
 mod convert;
-mod copy;
+pub(super) mod copy;
 mod detections;
 mod embedding;
 mod gather;
@@ -27,14 +27,12 @@ mod tokens;
 mod top_k;
 mod unary;
 
-pub(super) use binary::of_two;
-pub(super) use copy::{digit, view};
-
 use punctual_model::{Network, Operator, OperatorKind, Tensor, TensorId, WeightRange};
 use punctual_types::{Quantisation, Random};
 
 use super::builder::Builder;
-use super::mutations::{any, below, graph, index, pick};
+use super::drawing::{any, below, index, pick};
+use super::graph;
 
 /// What mutations do to an operator of one kind.
 pub(super) trait Mutable {

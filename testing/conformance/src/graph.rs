@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use punctual_model::{Exit, Network, Operator, Stage, Tensor, TensorId};
 use punctual_types::Random;
 
-use super::any;
+use super::drawing::any;
 
 pub(super) fn any_operator(network: &Network, random: &mut Random) -> Option<(usize, usize)> {
     find(network, random, |_| true)
