@@ -38,6 +38,11 @@ queue_depth = 8
 frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
 "#;
 
+/// With a leader that sleeps: a hang is noticed after 16 seconds.
+pub fn patient() -> String {
+    GPU_ONLY.replacen("[daemon]", "[daemon]\nleader_wait = \"sleep\"", 1)
+}
+
 /// And one on a core, of the same package; both are led from, or run on, cores that there are.
 pub fn both() -> String {
     let near = r#"
@@ -217,8 +222,8 @@ pub fn faulty(nth: u64, code: Option<u32>) -> Config {
 }
 
 /// Frames one by one until one fails; then until one is answered on time again.
-fn fails_and_recovers(driver: &Config) {
-    let daemon = Daemon::start_in(profiled(GPU_ONLY, driver));
+fn fails_and_recovers(manifest: &str, driver: &Config) {
+    let daemon = Daemon::start_in(profiled(manifest, driver));
     let mut far = connect(&daemon.socket(), "far", PixelFormat::Rgb8);
     let failed = Verdict::Failed(Failure::Device);
     // While the device is restarted, frames fail as fast as they come.
@@ -245,16 +250,17 @@ fn fails_and_recovers(driver: &Config) {
 #[test]
 fn a_failed_assertion_fails_frames_and_later_ones_are_on_time_again() {
     let _turn = turn();
-    fails_and_recovers(&faulty(AFTER_THE_TRIAL, Some(710)));
+    fails_and_recovers(GPU_ONLY, &faulty(AFTER_THE_TRIAL, Some(710)));
 }
 
 #[test]
 fn a_kernel_that_hangs_fails_frames_and_later_ones_are_on_time_again_where_a_reset_ends_it() {
     let _turn = turn();
-    fails_and_recovers(&Config {
+    let driver = Config {
         hung_reset: HungReset::Ends,
         ..faulty(AFTER_THE_TRIAL, None)
-    });
+    };
+    fails_and_recovers(&patient(), &driver);
 }
 
 /// The daemon's refusal, which must be one for lack of resources.

@@ -11,7 +11,7 @@ use punctual_daemon::{Process, Report, Termination};
 use punctual_platform::clock::now_ns;
 
 use crate::emulated_gpu::{profiled, turn};
-use crate::gpu::{AFTER_THE_TRIAL, GPU_ONLY, both, faulty};
+use crate::gpu::{AFTER_THE_TRIAL, GPU_ONLY, both, faulty, patient};
 use crate::gpu_division::{BEST_EFFORT, partitioned};
 use crate::support::{Folder, LIMIT, assert_accounts, spawn};
 
@@ -211,7 +211,7 @@ fn a_hang_whose_reset_blocks_ends_the_daemon_in_bounded_time() {
         hung_reset: HungReset::Blocks,
         ..faulty(AFTER_THE_TRIAL, None)
     };
-    let folder = profiled(GPU_ONLY, &driver);
+    let folder = profiled(&patient(), &driver);
     let daemon = start(&folder);
     let mut far = Camera::open(&folder, "far");
     let verdicts = until_one_fails(&mut far, || ());
@@ -234,7 +234,7 @@ fn a_daemon_that_is_told_to_end_does_not_wait_for_a_gpu_that_hangs() {
         hung_reset: HungReset::Blocks,
         ..faulty(AFTER_THE_TRIAL, None)
     };
-    let folder = profiled(GPU_ONLY, &driver);
+    let folder = profiled(&patient(), &driver);
     let daemon = start(&folder);
     let mut far = Camera::open(&folder, "far");
     let until_ns = soon();
