@@ -86,7 +86,7 @@ const CASES: [Case; 32] = [
     dilated(depthwise(256, 65), 12),
 ];
 
-/// Multiply-accumulates of an image: `cargo test` runs shapes of so many.
+/// Most multiply-accumulates of an image of a shape that `cargo test` runs.
 const TEST_PRODUCTS_MAX: usize = 150_000_000;
 
 fn main() {
