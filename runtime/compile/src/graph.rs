@@ -121,6 +121,23 @@ pub(crate) enum Data {
 }
 
 impl Data {
+    /// Results of arithmetic with values like these: those of bytes wrap.
+    pub fn wrapped(&self, results: Vec<Integer>) -> Self {
+        let known = || results.iter().map(|result| result.known());
+        let bytes = match self {
+            Self::Signed(_) => {
+                let bytes = known().map(|known| Some(known? as i8));
+                bytes.collect::<Option<_>>().map(Self::Signed)
+            }
+            Self::Unsigned(_) => {
+                let bytes = known().map(|known| Some(known? as u8));
+                bytes.collect::<Option<_>>().map(Self::Unsigned)
+            }
+            _ => None,
+        };
+        bytes.unwrap_or_else(|| Self::of_integers(results))
+    }
+
     /// Without symbols where there are none.
     pub fn of_integers(integers: Vec<Integer>) -> Self {
         let known = integers.iter().map(|integer| integer.known());

@@ -37,6 +37,12 @@ impl Integer {
         (!self.is_of_image() && self.batches == 0).then_some(self.offset)
     }
 
+    /// Whether it is known and no int32.
+    pub fn is_wide(self) -> bool {
+        self.known()
+            .is_some_and(|value| i32::try_from(value).is_err())
+    }
+
     /// Whether it differs from image to image.
     pub fn is_of_image(self) -> bool {
         self.images != 0 || self.unknown

@@ -7,6 +7,11 @@ use crate::integer::Integer;
 use crate::problem::Problem;
 use crate::schema::data_type;
 
+/// Of int32 and int64 only the values are known here, not which of both they are: where they would wrap is refused.
+const NO_INTEGER: &str =
+    "its result is no integer, has more than 32 bits, or depends on the batch size";
+const RANGE: &str = "a value lies outside of the integers that it is converted to";
+
 pub(crate) fn unary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.operand(0)?;
     folding.count(&operand.dims)?;
@@ -26,7 +31,9 @@ pub(crate) fn unary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
                 .iter()
                 .map(|&value| integer_function(operator, value));
             let results = results.collect::<Option<_>>();
-            Data::of_integers(results.ok_or(Problem::Folding { reason: BATCH })?)
+            operand
+                .data
+                .wrapped(results.ok_or(Problem::Folding { reason: BATCH })?)
         }
     };
     Ok(operand.with(data))
@@ -134,11 +141,8 @@ fn paired(
         }
         (_, Data::Floats(y)) if folding.node.operator == "Pow" => {
             let x = known(a)?;
-            Data::Ints(
-                places
-                    .map(|(at, bt)| (x[at] as f32).powf(y[bt]) as i64)
-                    .collect(),
-            )
+            let powers = places.map(|(at, bt)| (x[at] as f64).powf(y[bt].into()));
+            Data::Ints(whole(powers, i32::MIN.into(), i32::MAX.into())?)
         }
         _ => {
             let (Some(x), Some(y)) = (a.integers(), b.integers()) else {
@@ -151,11 +155,14 @@ fn paired(
                     unknown: true,
                     ..Integer::default()
                 };
-                (pair.integers)(x, y).or_else(|| of_image.then_some(unknown))
+                let result = (pair.integers)(x, y).or_else(|| of_image.then_some(unknown))?;
+                let widened = result.is_wide() && !x.is_wide() && !y.is_wide();
+                (!widened).then_some(result)
             };
             match places.map(both).collect() {
-                Some(values) => Data::of_integers(values),
-                None => return refuse("its result is no integer, or depends on the batch size"),
+                Some(values) if pair.truth => Data::of_integers(values),
+                Some(values) => a.data.wrapped(values),
+                None => return refuse(NO_INTEGER),
             }
         }
     };
@@ -259,7 +266,11 @@ pub(crate) fn cast(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let to = folding.attributes.int("to", 0)?;
     let operand = folding.operand(0)?;
     folding.count(&operand.dims)?;
-    let Some(data) = i32::try_from(to).ok().and_then(|to| converted(operand, to)) else {
+    let data = match i32::try_from(to) {
+        Ok(to) => converted(operand, to)?,
+        Err(_) => None,
+    };
+    let Some(data) = data else {
         let supported = "float32, float16, float64, int8, uint8, int32, int64 or bool, of what does not depend on the batch";
         return Err(Problem::attribute("to", &Attribute::Int(to), supported));
     };
@@ -275,42 +286,75 @@ pub(crate) fn cast_like(folding: &mut Folding<'_>) -> Result<Constant, Problem> 
         Data::Unsigned(_) => data_type::UINT8,
         _ => data_type::INT64,
     };
-    let data = converted(operand, to).ok_or(Problem::Folding { reason: TYPES })?;
+    let data = converted(operand, to)?.ok_or(Problem::Folding { reason: TYPES })?;
     Ok(operand.with(data))
 }
 
-/// The values as another type. Floats of all sizes are kept as f32, integers and truths as i64.
-fn converted(operand: &Constant, to: i32) -> Option<Data> {
-    let is_float = matches!(
-        to,
-        data_type::FLOAT | data_type::FLOAT16 | data_type::DOUBLE
-    );
-    if let Data::Floats(values) = &operand.data {
-        let integers = values.iter().map(|&value| value as i64);
-        return Some(match to {
-            _ if is_float => Data::Floats(values.clone()),
-            data_type::BOOL => truths(values.iter().map(|value| *value != 0.0)),
-            data_type::INT32 | data_type::INT64 => Data::Ints(integers.collect()),
-            data_type::INT8 => Data::Signed(integers.map(|value| value as i8).collect()),
-            data_type::UINT8 => Data::Unsigned(integers.map(|value| value as u8).collect()),
-            _ => return None,
-        });
+/// The floats without what is behind the point. Where that is no value of the type, processors differ, and it is refused.
+fn whole(floats: impl Iterator<Item = f64>, least: i64, most: i64) -> Result<Vec<i64>, Problem> {
+    let cut = |value: f64| {
+        let inside = value.trunc() >= least as f64 && value < most as f64 + 1.0;
+        inside.then_some(value as i64)
+    };
+    let cut: Option<Vec<i64>> = floats.map(cut).collect();
+    cut.ok_or(Problem::Folding { reason: RANGE })
+}
+
+/// The values as another type, if both are known here. Floats of all sizes are kept as f32, integers and truths as i64.
+fn converted(operand: &Constant, to: i32) -> Result<Option<Data>, Problem> {
+    match (&operand.data, operand.integers()) {
+        (Data::Floats(values), _) => converted_floats(values, to),
+        (_, Some(integers)) => Ok(converted_integers(&integers, to)),
+        _ => Ok(None),
     }
-    let integers = operand.integers()?;
-    if to == data_type::BOOL {
-        let truths = integers.iter().map(|&value| truth(value).map(i64::from));
-        return truths.collect::<Option<_>>().map(Data::Ints);
+}
+
+fn is_float(kind: i32) -> bool {
+    let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE];
+    floats.contains(&kind)
+}
+
+fn converted_floats(values: &[f32], to: i32) -> Result<Option<Data>, Problem> {
+    let integers = |least, most| whole(values.iter().copied().map(f64::from), least, most);
+    Ok(Some(match to {
+        _ if is_float(to) => Data::Floats(values.to_vec()),
+        data_type::BOOL => truths(values.iter().map(|value| *value != 0.0)),
+        data_type::INT32 => Data::Ints(integers(i32::MIN.into(), i32::MAX.into())?),
+        data_type::INT64 => Data::Ints(integers(i64::MIN, i64::MAX)?),
+        // By way of int32, as onnxruntime does.
+        data_type::INT8 => {
+            let wide = integers(i32::MIN.into(), i32::MAX.into())?;
+            Data::Signed(wide.into_iter().map(|value| value as i8).collect())
+        }
+        data_type::UINT8 => {
+            let wide = integers(i32::MIN.into(), i32::MAX.into())?;
+            Data::Unsigned(wide.into_iter().map(|value| value as u8).collect())
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Integers wrap.
+fn converted_integers(integers: &[Integer], to: i32) -> Option<Data> {
+    match to {
+        data_type::BOOL => {
+            let truths = integers.iter().map(|&value| truth(value).map(i64::from));
+            return truths.collect::<Option<_>>().map(Data::Ints);
+        }
+        data_type::INT64 => return Some(Data::of_integers(integers.to_vec())),
+        data_type::INT32 => {
+            let wrapped = integers.iter().map(|&value| match value.known() {
+                Some(known) => Integer::of((known as i32).into()),
+                None => value,
+            });
+            return Some(Data::of_integers(wrapped.collect()));
+        }
+        _ => {}
     }
-    if matches!(to, data_type::INT32 | data_type::INT64) {
-        return Some(Data::of_integers(integers.into_owned()));
-    }
-    let known: Vec<i64> = integers
-        .iter()
-        .map(|value| value.known())
-        .collect::<Option<_>>()?;
-    let known = known.into_iter();
+    let known = integers.iter().map(|value| value.known());
+    let known = known.collect::<Option<Vec<i64>>>()?.into_iter();
     Some(match to {
-        _ if is_float => Data::Floats(known.map(|value| value as f32).collect()),
+        _ if is_float(to) => Data::Floats(known.map(|value| value as f32).collect()),
         data_type::INT8 => Data::Signed(known.map(|value| value as i8).collect()),
         data_type::UINT8 => Data::Unsigned(known.map(|value| value as u8).collect()),
         _ => return None,

@@ -7,6 +7,7 @@ use fastrand::Rng;
 use super::*;
 use crate::graph::Attribute;
 use crate::lower;
+use crate::schema::data_type;
 
 fn node(operator: &str, attributes: &[(&str, Attribute)], outputs: usize) -> Node {
     let id = |at| Some(crate::graph::ValueId(at));
@@ -157,6 +158,65 @@ fn what_is_no_integer_or_depends_on_the_batch_is_refused() {
     assert_eq!(folded("Equal", &[], &[&batch, &scalar(-1)]), scalar(0));
 }
 
+fn bytes(values: &[u8]) -> Constant {
+    Constant::new(vec![values.len()], Data::Unsigned(values.to_vec()))
+}
+
+#[test]
+fn bytes_wrap_and_stay_bytes() {
+    assert_eq!(
+        folded("Add", &[], &[&bytes(&[250, 3]), &bytes(&[10, 4])]),
+        bytes(&[4, 7])
+    );
+    assert_eq!(
+        folded("Sub", &[], &[&bytes(&[1]), &bytes(&[2])]),
+        bytes(&[255])
+    );
+    let signed = |value| Constant::new(vec![1], Data::Signed(vec![value]));
+    assert_eq!(folded("Neg", &[], &[&signed(-128)]), signed(-128));
+    assert_eq!(folded("Mul", &[], &[&signed(100), &signed(2)]), signed(-56));
+}
+
+#[test]
+fn what_might_be_int32_and_needs_more_bits_is_refused() {
+    let most = list(&[i32::MAX.into()]);
+    let error = try_fold("Add", &[], &[&most, &scalar(1)]).unwrap_err();
+    assert!(error.to_string().contains("more than 32 bits"), "{error}");
+    // Slices end at the largest int64, which is no int32 already.
+    let last = list(&[i64::MAX]);
+    assert_eq!(
+        folded("Sub", &[], &[&last, &scalar(1)]),
+        list(&[i64::MAX - 1])
+    );
+}
+
+#[test]
+fn casts_wrap_integers_and_refuse_floats_outside_of_the_type() {
+    let to = |kind: i32| [("to", int(kind.into()))];
+    let wide = list(&[(1 << 32) + 5, -1]);
+    assert_eq!(
+        folded("Cast", &to(data_type::INT32), &[&wide]),
+        list(&[5, -1])
+    );
+    assert_eq!(
+        folded("Cast", &to(data_type::UINT8), &[&list(&[256, -1])]),
+        bytes(&[0, 255])
+    );
+    for (kind, value) in [
+        (data_type::INT32, 3e9),
+        (data_type::UINT8, -3e9),
+        (data_type::INT64, 1e19),
+        (data_type::INT32, f32::NAN),
+    ] {
+        let error = try_fold("Cast", &to(kind), &[&floats(&[1], &[value])]).unwrap_err();
+        assert!(error.to_string().contains("outside"), "{error}");
+    }
+    assert_eq!(
+        folded("Cast", &to(data_type::UINT8), &[&floats(&[1], &[255.9])]),
+        bytes(&[255])
+    );
+}
+
 #[test]
 fn arithmetic_repeats_dimensions_and_keeps_types() {
     let column = floats(&[2, 1], &[1.0, 2.0]);
@@ -216,10 +276,10 @@ fn functions_of_one_value() {
 #[test]
 fn casts_are_those_of_c() {
     let to = |kind: i64, from: &Constant| folded("Cast", &[("to", int(kind))], &[from]);
-    let from = floats(&[4], &[1.9, -1.9, 300.0, f32::NAN]);
-    assert_eq!(to(7, &from), list(&[1, -1, 300, 0]));
-    assert_eq!(to(9, &from), list(&[1, 1, 1, 1]));
-    assert_eq!(to(2, &from).data, Data::Unsigned(vec![1, 255, 44, 0]));
+    let from = floats(&[3], &[1.9, -1.9, 300.0]);
+    assert_eq!(to(7, &from), list(&[1, -1, 300]));
+    assert_eq!(to(9, &floats(&[2], &[0.5, f32::NAN])), list(&[1, 1]));
+    assert_eq!(to(2, &from).data, Data::Unsigned(vec![1, 255, 44]));
     assert_eq!(to(10, &list(&[3])), floats(&[1], &[3.0]));
     let bytes = Constant::new(vec![2], Data::Signed(vec![-3, 0]));
     assert_eq!(to(1, &bytes), floats(&[2], &[-3.0, 0.0]));

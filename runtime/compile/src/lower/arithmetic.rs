@@ -186,6 +186,16 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
+    /// That integers are computed in reals only where that is exact.
+    pub(super) fn no_integers(&self, position: usize, what: &'static str) -> Problem {
+        Problem::Input {
+            position,
+            what,
+            found: "integers that are computed from the input".to_owned(),
+            expected: "floats: cast them before",
+        }
+    }
+
     /// Reads an operand of a function of two values.
     pub(super) fn two_sided(&self, node: &Node, at: usize) -> Result<Operand, Problem> {
         match self.required(node, at, "operand")? {
@@ -464,6 +474,8 @@ impl Lowering<'_> {
     /// A power. A few constant exponents become products, a root or a reciprocal.
     pub(super) fn pow(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
+        // Their powers are cut to integers, which reals may miss by one.
+        let is_of_integers = self.numbers(node, 0) != Numbers::Floats;
         Attributes::of(node).finish()?;
         let operands = [self.two_sided(node, 0)?, self.two_sided(node, 1)?];
         let (view, exponent) = match &operands {
@@ -471,11 +483,15 @@ impl Lowering<'_> {
                 [exponent] => (view.clone(), exponent),
                 _ => (view.clone(), f32::NAN),
             },
+            _ if is_of_integers => return Err(self.no_integers(0, "base")),
             _ => {
                 let result = self.combined(node, BinaryFunction::Power, operands)?;
                 return self.set(node, Value::View(result));
             }
         };
+        if is_of_integers && ![1.0, 2.0, 3.0, 4.0].contains(&exponent) {
+            return Err(self.no_integers(0, "base"));
+        }
         let view = self.covering(node, &view)?;
         let (root, reciprocal) = (UnaryFunction::SquareRoot, UnaryFunction::Reciprocal);
         let times = |lowering: &mut Self, other: &View| {

@@ -1,6 +1,6 @@
 //! What is known while a graph is lowered, and how results and operators are added to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use punctual_model::{
@@ -44,6 +44,8 @@ pub(crate) struct Lowering<'a> {
     pub notes: Vec<Note>,
     /// What a step of a constant is worth that is a whole number of steps everywhere.
     pub(super) steps: BTreeMap<ValueId, Rc<[f32]>>,
+    /// Tensors of bytes that are signed in the file.
+    pub(super) signed: BTreeSet<TensorId>,
     /// The tensors that were joined from others.
     pub(super) joins: BTreeMap<TensorId, Joined>,
     /// What one layer of a tensor of stacked ones became.
@@ -107,6 +109,7 @@ impl<'a> Lowering<'a> {
             channel_runs: 0,
             notes: Vec::new(),
             steps: BTreeMap::new(),
+            signed: BTreeSet::new(),
             joins: BTreeMap::new(),
             layers: BTreeMap::new(),
             softmaxes: BTreeMap::new(),

@@ -8,8 +8,9 @@ use punctual_types::Quantisation;
 use super::lowering::Lowering;
 use super::value::Value;
 use super::vocabulary::{OnnxOperator, family};
-use crate::graph::{Attributes, Constant, Data, Floats, Node};
+use crate::graph::{Attribute, Attributes, Constant, Data, Floats, Node};
 use crate::problem::Problem;
+use crate::schema::data_type;
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {
     "Constant" => lower constant(),
@@ -37,26 +38,31 @@ impl Lowering<'_> {
     /// Floats to bytes.
     pub(super) fn quantize_linear(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
-        let axis = quantisation_axis(node)?;
+        let attributes = Quantising::of(node)?;
+        let signed = self.is_signed(node, attributes.output)?;
         if let Some(Value::Constant(constant)) = self.operand(node, 0)
             && let Data::Floats(floats) = &constant.data
         {
             let values = vec![0; floats.len()];
-            let integers = self.integers(node, constant, values, axis)?;
-            let constant = integers.quantised(floats, self.is_signed(node));
+            let integers = self.integers(node, constant, values, attributes.axis)?;
+            let constant = integers.quantised(floats, signed);
             return self.set(node, Value::Constant(Rc::new(constant)));
         }
-        let quantisation = self.quantisation(node)?;
+        let quantisation = self.quantisation(node, signed)?;
         let view = self.elementwise(node, 0)?;
         let output = self.emit(node, Convert, view.tensor, &[])?;
         self.draft.quantised.insert(output, quantisation);
+        if signed {
+            self.signed.insert(output);
+        }
         self.set(node, Value::View(view.of(output)))
     }
 
     /// Bytes to floats.
     pub(super) fn dequantize_linear(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
-        let axis = quantisation_axis(node)?;
+        let attributes = Quantising::of(node)?;
+        attributes.check_floats()?;
         if let Some(Value::Constant(constant)) = self.operand(node, 0) {
             let values = match &constant.data {
                 Data::Signed(bytes) => bytes.iter().copied().map(i32::from).collect(),
@@ -68,7 +74,7 @@ impl Lowering<'_> {
                     return Err(self.wrong(0, "data", value, expected));
                 }
             };
-            let integers = self.integers(node, constant, values, axis)?;
+            let integers = self.integers(node, constant, values, attributes.axis)?;
             if let Some(steps) = integers.steps()
                 && let Some(Some(output)) = node.outputs.first()
             {
@@ -76,8 +82,8 @@ impl Lowering<'_> {
             }
             return self.set(node, Value::Constant(Rc::new(integers.dequantised())));
         }
-        let quantisation = self.quantisation(node)?;
         let view = self.elementwise(node, 0)?;
+        let quantisation = self.quantisation(node, self.signed.contains(&view.tensor))?;
         if self.draft.quantised.get(&view.tensor) != Some(&quantisation) {
             let value = self.required(node, 0, "data")?;
             let expected = "a tensor that was quantised with the same scale and zero point";
@@ -99,14 +105,41 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether a quantised constant must be signed: as its zero point is.
-    fn is_signed(&self, node: &Node) -> bool {
-        let zero = self.operand(node, 2);
-        matches!(zero, Some(Value::Constant(zero)) if matches!(zero.data, Data::Signed(_)))
+    /// Whether the result is signed bytes: as the zero point is, or as `output_dtype` says where there is none.
+    fn is_signed(&self, node: &Node, asked: Option<i64>) -> Result<bool, Problem> {
+        let refused = |found, supported| {
+            let found = Attribute::Int(found);
+            Err(Problem::attribute("output_dtype", &found, supported))
+        };
+        let asked = match asked {
+            None => None,
+            Some(of) if of == i64::from(data_type::INT8) => Some(true),
+            Some(of) if of == i64::from(data_type::UINT8) => Some(false),
+            Some(of) => return refused(of, "2 for uint8 or 3 for int8"),
+        };
+        let signed = match self.operand(node, 2) {
+            None => return Ok(asked.unwrap_or(false)),
+            Some(Value::Constant(zero)) if matches!(zero.data, Data::Signed(_)) => true,
+            Some(Value::Constant(zero)) if matches!(zero.data, Data::Unsigned(_)) => false,
+            Some(_) => return Err(self.wrong_zero(node)),
+        };
+        match asked {
+            Some(other) if other != signed => {
+                let found = if other {
+                    data_type::INT8
+                } else {
+                    data_type::UINT8
+                };
+                refused(found.into(), "the type of the zero point")
+            }
+            _ => Ok(signed),
+        }
     }
 
     /// A tensor's quantisation: one scale, one zero point.
-    fn quantisation(&self, node: &Node) -> Result<Quantisation, Problem> {
+    ///
+    /// Where it has no zero point, that is 0 of the bytes' own type.
+    fn quantisation(&self, node: &Node, signed: bool) -> Result<Quantisation, Problem> {
         let scale = match self.floats(node, 1, "scale")?.data[..] {
             [scale] if scale.is_normal() && scale > 0.0 => scale,
             _ => {
@@ -115,6 +148,7 @@ impl Lowering<'_> {
             }
         };
         let zero = match self.operand(node, 2) {
+            None if signed => SIGNED as u8,
             None => 0,
             Some(Value::Constant(constant)) => match (&constant.data, constant.elements()) {
                 (Data::Unsigned(bytes), 1) => bytes[0],
@@ -176,15 +210,39 @@ impl Lowering<'_> {
     }
 }
 
-fn quantisation_axis(node: &Node) -> Result<i64, Problem> {
-    let mut attributes = Attributes::of(node);
-    let axis = attributes.int("axis", 1)?;
-    attributes.only("block_size", 0, "0")?;
-    attributes.only("saturate", 1, "1")?;
-    // The zero point's type says the same.
-    attributes.ignore("output_dtype");
-    attributes.finish()?;
-    Ok(axis)
+/// The attributes of both nodes.
+struct Quantising {
+    axis: i64,
+    /// The type of the result, if it is named.
+    output: Option<i64>,
+}
+
+impl Quantising {
+    fn of(node: &Node) -> Result<Self, Problem> {
+        let mut attributes = Attributes::of(node);
+        let axis = attributes.int("axis", 1)?;
+        attributes.only("block_size", 0, "0")?;
+        attributes.only("saturate", 1, "1")?;
+        let output = attributes.int("output_dtype", 0)?;
+        attributes.finish()?;
+        Ok(Self {
+            axis,
+            output: (output != 0).then_some(output),
+        })
+    }
+
+    /// That the result is floats which are computed as such here.
+    fn check_floats(&self) -> Result<(), Problem> {
+        let floats = [data_type::FLOAT, data_type::FLOAT16].map(i64::from);
+        match self.output {
+            Some(other) if !floats.contains(&other) => {
+                let found = Attribute::Int(other);
+                let supported = "1 for float32 or 10 for float16";
+                Err(Problem::attribute("output_dtype", &found, supported))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Integers {

@@ -8,12 +8,13 @@ use punctual_types::{BinaryFunction, Extent, PoolKind, UnaryFunction, Window};
 
 use super::arithmetic::Operand;
 use super::lowering::Lowering;
+use super::numbers::Numbers;
 use super::value::Value;
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::{position, positions};
 use super::vocabulary::{OnnxOperator, family};
 use crate::draft::Computation;
-use crate::graph::{Attribute, Attributes, Node};
+use crate::graph::{Attribute, Attributes, Floats, Node};
 use crate::integer::Dim;
 use crate::problem::Problem;
 
@@ -56,7 +57,17 @@ impl Lowering<'_> {
             let supported = "some dimensions, none of them the batch";
             return Err(Problem::attribute("axes", &found, supported));
         }
+        let integers = self.numbers(node, 0) != Numbers::Floats;
         let mut result = match node.operator.as_str() {
+            "ReduceL2" | "ReduceLogSum" | "ReduceLogSumExp" if integers => {
+                return Err(self.no_integers(0, "data"));
+            }
+            "ReduceMean" if integers => self.whole_mean(node, &view, &dims)?,
+            "ReduceSum" if integers => self.weighted_sum(node, &view, &dims, 1.0)?,
+            "ReduceSumSquare" if integers => {
+                let squares = self.squares(node, &view)?;
+                self.weighted_sum(node, &squares, &dims, 1.0)?
+            }
             "ReduceMax" => self.largest(node, &view, &dims)?,
             "ReduceMin" => {
                 let turned = self.scaled(node, &view, -1.0)?;
@@ -108,6 +119,18 @@ impl Lowering<'_> {
         }
         let factor = 1.0 / extent(view, dims) as f32;
         self.weighted_sum(node, view, dims, factor)
+    }
+
+    /// Of integers: their sum divided, and cut. A mean of reals may lie just below an integer.
+    fn whole_mean(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+        let sum = self.weighted_sum(node, view, dims, 1.0)?;
+        let sum = self.covering(node, &sum)?;
+        let count = Floats {
+            dims: Vec::new(),
+            data: vec![extent(view, dims) as f32],
+        };
+        let quotient = self.with_table(node, BinaryFunction::Divide, &sum, &count, false)?;
+        self.unary_of(node, &quotient, UnaryFunction::Truncate)
     }
 
     pub(super) fn sum(

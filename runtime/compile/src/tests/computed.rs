@@ -284,3 +284,70 @@ fn choices_that_cannot_be_made_are_refused_by_name() {
         ],
     );
 }
+
+/// The image times 40 as int64, as `whole`.
+fn integers() -> Onnx {
+    Onnx::new()
+        .exactly("forty", &[], vec![40.0])
+        .node("Mul", "image forty", "large", &[])
+        .node("Cast", "large", "whole", &[int("to", 7)])
+}
+
+#[test]
+fn means_and_sums_of_integers_are_integers() {
+    let image: Vec<f32> = (0..192)
+        .map(|at| (at * 29 % 83) as f32 / 41.0 - 0.3)
+        .collect();
+    let channel = |channel: usize| {
+        let pixels = &image[channel * 64..][..64];
+        pixels.iter().map(|pixel| (pixel * 40.0).trunc() as i64)
+    };
+    for (operator, axes) in [("ReduceMean", vec![2, 3]), ("ReduceSum", vec![2, 3])] {
+        let onnx = integers();
+        let (inputs, attributes) = if operator == "ReduceSum" {
+            ("whole axes", vec![int("keepdims", 0)])
+        } else {
+            ("whole", vec![int("keepdims", 0), ints_of("axes", &axes)])
+        };
+        let onnx = onnx
+            .ints("axes", &axes)
+            .node(operator, inputs, "reduced", &attributes)
+            .node("Cast", "reduced", "exit_0", &[int("to", 1)])
+            .output("exit_0");
+        let compiled = with_any_answer(&onnx);
+        let mut exits = reference::run_all(compiled.package.network(), &[&image]);
+        let found = exits.remove(0).unwrap().outputs.remove(0);
+        let expected = (0..3).map(|at| {
+            let sum: i64 = channel(at).sum();
+            let result = if operator == "ReduceMean" {
+                sum / 64
+            } else {
+                sum
+            };
+            result as f32
+        });
+        assert_eq!(found, expected.collect::<Vec<_>>(), "{operator}");
+    }
+}
+
+#[test]
+fn functions_of_integers_that_reals_may_miss_are_refused() {
+    let of = |operator: &str, inputs: &str, attributes: &[_]| {
+        let onnx = integers()
+            .exactly("half", &[], vec![0.5])
+            .node(operator, inputs, "result", attributes)
+            .node("Cast", "result", "floats", &[int("to", 1)])
+            .head("floats", 3, "exit_0");
+        compiled(&onnx).unwrap_err().to_string()
+    };
+    let axes = [ints_of("axes", &[2])];
+    for words in [
+        of("ReduceL2", "whole", &axes),
+        of("ReduceLogSumExp", "whole", &axes),
+        of("Pow", "whole half", &[]),
+    ] {
+        let expected =
+            "is integers that are computed from the input; supported is floats: cast them before";
+        assert!(words.contains(expected), "{words}");
+    }
+}

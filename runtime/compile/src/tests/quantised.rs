@@ -224,6 +224,86 @@ fn signed_activations_are_the_unsigned_ones_with_another_zero() {
     }
 }
 
+/// A network whose input goes through bytes without a zero point, of the type that `output_dtype` says if it is there.
+fn without_a_zero_point(output_dtype: Option<i64>) -> Onnx {
+    let attributes: Vec<_> = output_dtype
+        .map(|of| int("output_dtype", of))
+        .into_iter()
+        .collect();
+    Onnx::new()
+        .exactly("s", &[], vec![0.03])
+        .node("QuantizeLinear", "image s", "q", &attributes)
+        .node("DequantizeLinear", "q s", "x", &[])
+        .head("x", 3, "exit_0")
+}
+
+#[test]
+fn bytes_without_a_zero_point_are_of_the_type_that_output_dtype_says() {
+    for (output_dtype, zero) in [(None, 0), (Some(0), 0), (Some(2), 0), (Some(3), 128)] {
+        let compiled = compiled(&without_a_zero_point(output_dtype)).unwrap();
+        let bytes = compiled.package.network().quantisation(TensorId(1));
+        assert_eq!(bytes.unwrap().zero, zero, "{output_dtype:?}");
+    }
+}
+
+#[test]
+fn types_of_other_widths_than_bytes_are_refused_by_name() {
+    // uint16, int16, float8, int4.
+    for other in [4, 5, 17, 22] {
+        let error = compiled(&without_a_zero_point(Some(other))).unwrap_err();
+        let words = error.to_string();
+        assert!(
+            words.contains("output_dtype") && words.contains("int8"),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn a_zero_point_of_another_type_than_output_dtype_says_is_refused() {
+    let onnx = Onnx::new()
+        .scale("x", 0.03, 120)
+        .node(
+            "QuantizeLinear",
+            "image x_s x_z",
+            "q",
+            &[int("output_dtype", 3)],
+        )
+        .node("DequantizeLinear", "q x_s x_z", "x", &[])
+        .head("x", 3, "exit_0");
+    let words = compiled(&onnx).unwrap_err().to_string();
+    assert!(words.contains("the type of the zero point"), "{words}");
+}
+
+#[test]
+fn constants_without_a_zero_point_are_quantised_to_the_type_that_output_dtype_says() {
+    // -1.27 is no unsigned byte; as signed ones, constants come back as they were.
+    let weights = vec![-1.27, -0.01, 0.0, 0.02, 0.5, 1.27];
+    let network = |attributes: &[_]| {
+        let onnx = Onnx::new()
+            .exactly("w", &[2, 3, 1, 1], weights.clone())
+            .exactly("s", &[], vec![0.01])
+            .node("QuantizeLinear", "w s", "q", attributes)
+            .node("DequantizeLinear", "q s", "d", &[])
+            .node("Conv", "image d", "c", &[])
+            .head("c", 2, "exit_0");
+        let compiled = compiled(&onnx).unwrap();
+        let network = compiled.package.network();
+        let conv = &network.stages[0].operators[0];
+        let range = conv.weights[0];
+        network.weights[range.start as usize..][..range.len as usize].to_vec()
+    };
+    let close = |found: &[f32], expected: &[f32]| {
+        found
+            .iter()
+            .zip(expected)
+            .all(|(a, b)| (a - b).abs() < 1e-6)
+    };
+    assert!(close(&network(&[int("output_dtype", 3)]), &weights));
+    let cut: Vec<f32> = weights.iter().map(|weight| weight.max(0.0)).collect();
+    assert!(close(&network(&[]), &cut));
+}
+
 #[test]
 fn bytes_read_with_another_scale_than_they_were_written_with_are_refused() {
     let onnx = Onnx::new()
