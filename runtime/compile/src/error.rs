@@ -52,7 +52,12 @@ pub enum CompileError {
         "the input {name:?} is a picture of {channels} channel(s); say how its values are normalised: --normalise imagenet (as torchvision's networks want it), --normalise none (0 to 1), or --mean and --std; say --input prepared if it is no picture"
     )]
     NormalisationOpen { name: String, channels: u32 },
-    /// A normalisation for another number of channels, or of what is not a picture.
+    /// A normalisation of what is no picture.
+    #[error(
+        "the input {name:?} is prepared by the client, who normalises it too; leave out --normalise, --mean and --std, or say --input picture if it is one"
+    )]
+    NormalisationPrepared { name: String },
+    /// A normalisation for another number of channels.
     #[error(
         "the input {name:?} has {channels} channel(s) to normalise; --mean has {mean} numbers and --std {std}"
     )]

@@ -127,15 +127,15 @@ fn form(graph: &Graph, options: &InputOptions, channels: u32) -> Result<InputFor
     Ok(InputForm::image(&each(mean), &each(std)))
 }
 
-/// Nothing is normalised.
+/// Nothing is normalised: `--normalise none` says so too.
 fn prepared(
     name: String,
     mean: Option<&[f32]>,
     std: Option<&[f32]>,
 ) -> Result<InputForm, CompileError> {
     match (mean, std) {
-        (None, None) => Ok(InputForm::Prepared),
-        _ => Err(count(name, 0, mean, std)),
+        (None | Some([0.0]), None | Some([1.0])) => Ok(InputForm::Prepared),
+        _ => Err(CompileError::NormalisationPrepared { name }),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Operators that treat each element alone, their operands repeated to common dimensions.
 
+use punctual_types::UnaryFunction;
+
 use super::layout::{broadcast, extents, picked, repeated};
 use super::{BATCH, Folding, SIZES, TYPES, known, refuse};
 use crate::graph::{Attribute, Constant, Data};
@@ -46,9 +48,16 @@ fn truths(values: impl Iterator<Item = bool>) -> Data {
 fn float_function(operator: &str) -> Option<fn(f32) -> f32> {
     Some(match operator {
         "Abs" => f32::abs,
+        "Acos" => f32::acos,
+        "Acosh" => f32::acosh,
+        "Asin" => f32::asin,
+        "Asinh" => f32::asinh,
         "Atan" => f32::atan,
+        "Atanh" => f32::atanh,
         "Ceil" => f32::ceil,
         "Cos" => f32::cos,
+        "Cosh" => f32::cosh,
+        "Erf" => |x| UnaryFunction::ErrorFunction.of(x),
         "Exp" => f32::exp,
         "Floor" => f32::floor,
         "Log" => f32::ln,
@@ -59,6 +68,7 @@ fn float_function(operator: &str) -> Option<fn(f32) -> f32> {
         "Sigmoid" => |x| 1.0 / (1.0 + (-x).exp()),
         "Sign" => |x| if x == 0.0 { x } else { x.signum() },
         "Sin" => f32::sin,
+        "Sinh" => f32::sinh,
         "Sqrt" => f32::sqrt,
         "Tan" => f32::tan,
         "Tanh" => f32::tanh,

@@ -277,3 +277,70 @@ pub(crate) fn product_of_matrices(folding: &mut Folding<'_>) -> Result<Constant,
     }
     Ok(Constant::new(dims, Data::Floats(data)))
 }
+
+/// A matrix that may lie transposed.
+struct Matrix<'a> {
+    data: &'a [f32],
+    rows: usize,
+    columns: usize,
+    transposed: bool,
+}
+
+impl<'a> Matrix<'a> {
+    fn of(folding: &mut Folding<'a>, at: usize, transposed: &'static str) -> Result<Self, Problem> {
+        let transposed = folding.attributes.int(transposed, 0)? != 0;
+        match folding.plain(at)?.dims[..] {
+            [rows, columns] => Ok(Self {
+                data: folding.floats(at)?,
+                rows: if transposed { columns } else { rows },
+                columns: if transposed { rows } else { columns },
+                transposed,
+            }),
+            _ => refuse(SIZES),
+        }
+    }
+
+    fn value(&self, row: usize, column: usize) -> f64 {
+        let at = if self.transposed {
+            column * self.rows + row
+        } else {
+            row * self.columns + column
+        };
+        self.data[at].into()
+    }
+}
+
+/// `alpha * A * B + beta * C`.
+pub(crate) fn general_product(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let alpha = f64::from(folding.attributes.float("alpha", 1.0)?);
+    let beta = f64::from(folding.attributes.float("beta", 1.0)?);
+    let a = Matrix::of(folding, 0, "transA")?;
+    let b = Matrix::of(folding, 1, "transB")?;
+    if a.columns != b.rows {
+        return refuse(SIZES);
+    }
+    let dims = vec![a.rows, b.columns];
+    let count = folding.count(&dims)?;
+    if count.saturating_mul(a.columns) > PRODUCTS_MAX {
+        return refuse("it has too many multiplications");
+    }
+    let mut sums = vec![0.0; count];
+    if folding.optional(2).is_some() {
+        let (c, own) = (folding.floats(2)?, &folding.plain(2)?.dims);
+        let known = |dims: &[usize]| -> Vec<Dim> {
+            dims.iter().map(|&size| Dim::Known(size as i64)).collect()
+        };
+        if broadcast(&known(own), &known(&dims)) != Some(known(&dims)) {
+            return refuse(SIZES);
+        }
+        let repeated = repeated(own, &dims).zip(&mut sums);
+        repeated.for_each(|(from, sum)| *sum = beta * f64::from(c[from]));
+    }
+    for (at, sum) in sums.iter_mut().enumerate() {
+        let (row, column) = (at / b.columns, at % b.columns);
+        let products = (0..a.columns).map(|k| a.value(row, k) * b.value(k, column));
+        *sum += alpha * products.sum::<f64>();
+    }
+    let data = sums.into_iter().map(|sum| sum as f32).collect();
+    Ok(Constant::new(dims, Data::Floats(data)))
+}

@@ -274,6 +274,26 @@ fn functions_of_one_value() {
 }
 
 #[test]
+fn general_products_scale_transpose_and_repeat() {
+    let a = floats(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let b = floats(&[2, 2], &[1.0, 0.0, 1.0, -1.0]);
+    let scaled = [
+        ("alpha", Attribute::Float(2.0)),
+        ("beta", Attribute::Float(0.5)),
+        ("transA", int(1)),
+    ];
+    // Its rows are a's columns: (1, 4), (2, 5), (3, 6).
+    let product = folded("Gemm", &scaled, &[&a, &b, &floats(&[2], &[10.0, 20.0])]);
+    let expected = floats(&[3, 2], &[15.0, 2.0, 19.0, 0.0, 23.0, -2.0]);
+    assert_eq!(product, expected);
+    let tall = floats(&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let turned = folded("Gemm", &[("transB", int(1))], &[&b, &tall]);
+    let expected = floats(&[2, 3], &[1.0, 3.0, 5.0, -1.0, -1.0, -1.0]);
+    assert_eq!(turned, expected);
+    assert!(try_fold("Gemm", &[], &[&a, &b]).is_err());
+}
+
+#[test]
 fn casts_are_those_of_c() {
     let to = |kind: i64, from: &Constant| folded("Cast", &[("to", int(kind))], &[from]);
     let from = floats(&[3], &[1.9, -1.9, 300.0]);

@@ -14,7 +14,7 @@ use crate::schema::attribute::int;
 use crate::write::{Writer, Written, tensor_name};
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {
-    "Gemm" => lower gemm(),
+    "Gemm" => lower gemm() fold reduced::general_product,
     "MatMul" => lower mat_mul() fold reduced::product_of_matrices,
 };
 
@@ -68,7 +68,20 @@ impl Lowering<'_> {
         Attributes::of(node).finish()?;
         self.gather_windows(node)?;
         let (weights, outputs) = self.matrix(node, false)?;
-        self.linear(node, weights, vec![0.0; outputs])
+        self.linear(node, weights, vec![0.0; outputs])?;
+        if self.floats(node, 1, "weights")?.dims.len() == 1 {
+            self.drop_last_dimension(node);
+        }
+        Ok(())
+    }
+
+    /// A vector is multiplied as a matrix of one column, which the result does not keep.
+    fn drop_last_dimension(&mut self, node: &Node) {
+        if let Some(Some(id)) = node.outputs.first()
+            && let Value::View(view) = &mut self.values[id.0]
+        {
+            view.dims.pop();
+        }
     }
 
     /// Brings tokens into the order of their windows before a layer that makes query, key and value of them: an
@@ -104,6 +117,7 @@ impl Lowering<'_> {
         let (outputs, found) = match dims[..] {
             [outputs, inputs] if transposed => (outputs, inputs),
             [inputs, outputs] if !transposed => (outputs, inputs),
+            [inputs] if node.operator == "MatMul" => (1, inputs),
             _ => (0, 0),
         };
         if found as u64 != inputs || outputs == 0 {

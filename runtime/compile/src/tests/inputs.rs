@@ -109,10 +109,12 @@ fn what_is_no_picture_is_prepared_by_the_client_and_not_normalised() {
             (InputForm::Prepared, shape)
         );
         let words = [
-            "\"image\" has 0 channel(s) to normalise",
-            "--mean has 1 numbers",
+            "\"image\" is prepared by the client",
+            "leave out --normalise",
         ];
         refused(&onnx, normalised(&[0.5], &[0.5]), &words);
+        let nothing = compiled(&onnx, normalised(&[0.0], &[1.0])).unwrap();
+        assert_eq!(nothing.input.form, InputForm::Prepared);
         let picture = InputOptions {
             prepared: Some(false),
             ..normalised(&[0.5], &[0.5])

@@ -1,8 +1,8 @@
 //! Products and quotients: what becomes an activation, a gate, a scale.
 
-use super::builder::{Onnx, float};
+use super::builder::{Onnx, float, ints_of};
 use super::{compiled, compiled_for_outputs};
-use punctual_model::{Binary, Operator, OperatorKind};
+use punctual_model::{Binary, Operator, OperatorKind, reference};
 use punctual_types::{Activation, BinaryFunction};
 
 fn operators(onnx: &Onnx) -> Vec<Operator> {
@@ -225,4 +225,35 @@ fn a_value_times_a_factor_is_an_output_and_weights_of_an_attention_are_multiplie
         .map(|output| &output.shape[..])
         .collect();
     assert_eq!(shapes, [&[3, 8, 8][..], &[8, 4]]);
+}
+
+#[test]
+fn a_product_with_a_vector_is_one_number_for_each_row_that_it_is_multiplied_with() {
+    // The tokens are (N, 64, 3).
+    let onnx = Onnx::new()
+        .ints("sizes", &[0, 3, 64])
+        .node("Reshape", "image sizes", "rows", &[])
+        .node(
+            "Transpose",
+            "rows",
+            "tokens",
+            &[ints_of("perm", &[0, 2, 1])],
+        )
+        .exactly("v", &[3], vec![1.0, -2.0, 0.5])
+        .node("MatMul", "tokens v", "each", &[])
+        .exactly("m", &[64], vec![0.25; 64])
+        .node("MatMul", "each m", "one", &[])
+        .ints("axis", &[1])
+        .node("Unsqueeze", "one axis", "y", &[])
+        .exactly("ones", &[1, 2], vec![1.0, -1.0])
+        .node("MatMul", "y ones", "exit_0", &[])
+        .output("exit_0");
+    let image: Vec<f32> = (0..192).map(|at| (at * 7 % 31) as f32).collect();
+    let compiled = compiled(&onnx).unwrap();
+    let found = &reference::run(compiled.package.network(), &image)[0];
+    let channel = |at: usize| image[at * 64..][..64].iter().sum::<f32>();
+    let expected = 0.25 * (channel(0) - 2.0 * channel(1) + 0.5 * channel(2));
+    for (found, expected) in found.iter().zip([expected, -expected]) {
+        assert!((found - expected).abs() < 1e-3, "{found} {expected}");
+    }
 }
