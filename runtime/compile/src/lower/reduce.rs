@@ -3,8 +3,8 @@
 //! A mean over all rows and columns is an operator. Otherwise what is summed becomes the channels of a tensor, of which
 //! a convolution of one pixel makes one; of what is compared, which becomes its columns, pooling does.
 
-use punctual_model::{Binary, KERNEL_MAX, Pool};
-use punctual_types::{BinaryFunction, Extent, PoolKind, UnaryFunction, Window};
+use punctual_model::{Binary, KERNEL_MAX, Pool, TensorId};
+use punctual_types::{BinaryFunction, Extent, Padding, PoolKind, UnaryFunction, Window};
 
 use super::arithmetic::Operand;
 use super::lowering::Lowering;
@@ -287,12 +287,35 @@ impl Lowering<'_> {
             return self.pooled(node, view, dims, PoolKind::Max, kernel);
         }
         let axes = spread(view, dims, [Axis::Column, Axis::Row, Axis::Channel]);
-        let view = self.copied_on(node, view, &axes)?;
+        let mut view = self.copied_on(node, view, &axes)?;
+        while self.shape(view.tensor).width > KERNEL_MAX {
+            view = view.of(self.largest_of_parts(node, view.tensor)?);
+        }
         let line = Extent {
             height: 1,
             width: self.shape(view.tensor).width,
         };
         self.pooled(node, &view, dims, PoolKind::Max, line)
+    }
+
+    /// Of each row about as many maxima as values that each is of: what a row has too many of for one window.
+    fn largest_of_parts(&mut self, node: &Node, rows: TensorId) -> Result<TensorId, Problem> {
+        let width = self.shape(rows).width;
+        let values = (width.isqrt() + 1).min(KERNEL_MAX);
+        let kernel = Extent {
+            height: 1,
+            width: values,
+        };
+        let pool = Pool {
+            kind: PoolKind::Max,
+            kernel,
+            stride: kernel,
+            padding: Padding {
+                right: width.next_multiple_of(values) - width,
+                ..Padding::default()
+            },
+        };
+        self.emit(node, pool, rows, &[])
     }
 
     /// Pools a tensor with a kernel that covers some of the view's dimensions: one position is left of each.

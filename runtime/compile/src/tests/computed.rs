@@ -200,6 +200,33 @@ fn the_largest_of_all_pixels_is_one_pool_however_many_there_are() {
 }
 
 #[test]
+fn the_largest_of_more_values_than_a_window_has_is_that_of_the_largest_of_parts() {
+    // 40 x 48 pixels of one of the channels.
+    let onnx = Onnx::new()
+        .exactly("scales", &[4], vec![1.0, 1.0, 5.0, 6.0])
+        .node("Resize", "image - scales", "large", &[])
+        .ints("from", &[1])
+        .ints("to", &[2])
+        .node("Slice", "large from to from", "middle", &[])
+        .node(
+            "ReduceMax",
+            "middle",
+            "largest",
+            &[ints_of("axes", &[2, 3]), int("keepdims", 0)],
+        )
+        .exactly("m", &[1, 2], vec![1.0, -1.0])
+        .node("MatMul", "largest m", "exit_0", &[])
+        .output("exit_0");
+    let compiled = compiled(&onnx).unwrap();
+    for place in [64, 100, 127] {
+        let mut image = vec![-3.0; 192];
+        (image[0], image[place], image[191]) = (9.0, -1.5, 9.0);
+        let found = &reference::run(compiled.package.network(), &image)[0];
+        assert_eq!(found[..], [-1.5, 1.5], "{place}");
+    }
+}
+
+#[test]
 fn the_best_channel_is_one_operator_and_an_output_of_integers() {
     for (attributes, axis, largest) in [
         (

@@ -20,7 +20,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("frames_folded_into_batch_conv", "Conv"),
     ("gather_experts", "Gather"),
     ("one_hot_of_arg_max", "OneHot"),
-    ("refused_globalmaxpool_1296", "GlobalMaxPool"),
+    ("refused_globalmaxpool_1296", "0 weights"),
     ("resize_cubic", "Resize"),
     ("rows_folded_into_batch_lstm", "LSTM"),
     ("scatter_add_constant_cells", "ScatterElements"),
