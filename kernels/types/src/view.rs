@@ -18,6 +18,8 @@
 //! assert_eq!(view.positions().nth(1), Some([1, 0, 0]));
 //! ```
 
+use core::fmt;
+
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,17 @@ pub enum Axis {
     Column,
     /// Nothing: the same values again.
     Repeat,
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Channel => "channels",
+            Self::Row => "rows",
+            Self::Column => "columns",
+            Self::Repeat => "repetitions",
+        })
+    }
 }
 
 impl Axis {

@@ -1,11 +1,19 @@
 //! Windows that slide over an image: of convolutions and of pools.
 
+use core::fmt;
+
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     pub height: u32,
     pub width: u32,
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.height, self.width)
+    }
 }
 
 impl Extent {
@@ -32,6 +40,21 @@ pub struct Padding {
     pub left: u32,
     pub bottom: u32,
     pub right: u32,
+}
+
+impl fmt::Display for Padding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            top,
+            left,
+            bottom,
+            right,
+        } = self;
+        write!(
+            f,
+            "({top} above, {left} before, {bottom} below, {right} behind)"
+        )
+    }
 }
 
 impl Padding {

@@ -30,7 +30,7 @@ pub enum CompileError {
     Parse(#[from] ParseError),
     /// The input's shape is none that the options describe.
     #[error(
-        "the input {name:?} is {found:?} in the ONNX file; the options say {height} rows and {width} columns"
+        "the input {name:?} is {} in the ONNX file; {}", sizes(found), other_than(*height, *width)
     )]
     Input {
         name: String,
@@ -41,7 +41,8 @@ pub enum CompileError {
     },
     /// The input has channels that no picture has, or leaves them open.
     #[error(
-        "the input {name:?} is {found:?}: a picture has 1, 3 or 4 channels; say --input prepared if the client prepares it"
+        "the input {name:?} is {}: a picture has 1, 3 or 4 channels; say --input prepared if the client prepares it",
+        sizes(found)
     )]
     InputChannels {
         name: String,
@@ -69,7 +70,8 @@ pub enum CompileError {
     },
     /// The size of the input is not given.
     #[error(
-        "the ONNX file leaves the input's rows and columns open, as {found:?}: give them as --size ROWSxCOLUMNS (of tokens 1xTOKENS), or as input.height and input.width in an options file"
+        "the ONNX file leaves the input's rows and columns open, as {}: give them as --size ROWSxCOLUMNS (of tokens 1xTOKENS), or as input.height and input.width in an options file",
+        sizes(found)
     )]
     SizeOpen {
         /// Its dimensions in the file; `None` is known only when running.
@@ -168,4 +170,19 @@ pub enum CompileError {
     /// The result breaks a rule of packages.
     #[error(transparent)]
     Package(#[from] PackageError),
+}
+
+/// Dimensions as they are written in ONNX files, an open one as a question mark.
+fn sizes(dims: &[Option<i64>]) -> String {
+    let size = |size: &Option<i64>| size.map_or_else(|| "?".to_owned(), |size| size.to_string());
+    format!("({})", dims.iter().map(size).collect::<Vec<_>>().join(", "))
+}
+
+/// What an input is that does not agree with its file.
+fn other_than(height: u32, width: u32) -> String {
+    if height == 0 || width == 0 {
+        let forms = "tokens, (batch, tokens); or one to three dimensions behind the batch: values; channels and steps; channels, rows and columns";
+        return format!("supported are {forms}, each at least 1");
+    }
+    format!("the options say {height} rows and {width} columns")
 }

@@ -14,7 +14,7 @@ use crate::{ChannelRun, Tensor};
 pub enum ShapeError {
     /// Gates that do not make up whole hidden units of a recurrent layer.
     #[error(
-        "a recurrent layer of {input} has no whole number of hidden units for the gates of {cell:?}, more than one row, or more than {HIDDEN_UNITS_MAX} units"
+        "a recurrent layer of {input} has no whole number of hidden units for its gates, more than one row, or more than {HIDDEN_UNITS_MAX} units"
     )]
     Gates { cell: Cell, input: Tensor },
     /// A kernel, stride or dilation of zero, or a huge one.
@@ -25,10 +25,10 @@ pub enum ShapeError {
         width: u32,
     },
     /// Padding of all that a kernel spans or more: some windows would see nothing but padding.
-    #[error("padding {padding:?} must be less than the kernel {kernel:?} on every side")]
+    #[error("the padding {padding} must be less than the kernel {kernel} on every side")]
     Padding { padding: Padding, kernel: Extent },
     /// The kernel is larger than the padded input.
-    #[error("kernel {kernel:?} is larger than the input {input} with padding {padding:?}")]
+    #[error("the kernel {kernel} is larger than the input {input} with the padding {padding}")]
     InputTooSmall {
         kernel: Extent,
         input: Tensor,
@@ -68,7 +68,8 @@ pub enum ShapeError {
     },
     /// Query, key, value, mask and heads that do not fit each other.
     #[error(
-        "its {heads} heads attend from {query} to {keys:?} (key, value, mask); the heads must divide the channels, the key have the query's, key and value equal pixels, a mask one channel, and all equally many rows if each is an attention of its own"
+        "its {heads} heads attend from {query} to {}, {} and {} (key, value, mask); the heads must divide the channels, the key have the query's, key and value equal pixels, a mask one channel, and all equally many rows if each is an attention of its own",
+        .keys[0], .keys[1], .keys[2]
     )]
     Attention {
         query: Tensor,
@@ -100,7 +101,10 @@ pub enum ShapeError {
     )]
     Broadcast { first: Tensor, second: Tensor },
     /// A softmax along what does not divide an axis.
-    #[error("it goes along {digit:?} of {input}; step times extent must divide the axis")]
+    #[error(
+        "it goes along {} {} in steps of {} of {input}; step times extent must divide the axis",
+        .digit.extent, .digit.axis, .digit.step
+    )]
     Digit { digit: Digit, input: Tensor },
     /// A grid that does not have two channels for each group.
     #[error(
@@ -113,7 +117,7 @@ pub enum ShapeError {
     },
     /// More positions than there are, or than devices can choose along the axis.
     #[error(
-        "it chooses {count} positions along {axis:?} of {input}; it can choose one channel, or as many columns as there are"
+        "it chooses {count} positions along the {axis} of {input}; it can choose one channel, or as many columns as there are"
     )]
     Choice {
         axis: Axis,
@@ -122,7 +126,7 @@ pub enum ShapeError {
     },
     /// Indices that are not one row, column or channel for each line.
     #[error(
-        "it takes values along {axis:?} of {input} at positions {indices}; on each other axis these must be as many, or one"
+        "it takes values along the {axis} of {input} at positions {indices}; on each other axis these must be as many, or one"
     )]
     Indices {
         input: Tensor,

@@ -21,7 +21,9 @@ pub enum ParseError {
     NoGraph,
     /// An operator set that this program does not know.
     #[error(
-        "the ONNX file uses operator set {found:?}; supported are {OPSETS:?}: export it with another opset_version"
+        "the ONNX file uses {}; supported are the operator sets {} to {}: export it with another opset_version",
+        found.map_or_else(|| "no operator set".to_owned(), |set| format!("operator set {set}")),
+        OPSETS.start(), OPSETS.end()
     )]
     Opset {
         /// The version, if it has one.

@@ -149,7 +149,7 @@ fn sides_that_the_file_leaves_open_are_given_or_asked_for() {
     refused(
         &sides,
         known.clone(),
-        &["--size ROWSxCOLUMNS", "[None, Some(3), None, None]"],
+        &["--size ROWSxCOLUMNS", "(?, 3, ?, ?)"],
     );
     let sized = InputOptions {
         size: Some((12, 20)),
@@ -161,12 +161,9 @@ fn sides_that_the_file_leaves_open_are_given_or_asked_for() {
     refused(
         &channels,
         known,
-        &[
-            "\"image\" is [None, None, Some(8), Some(8)]",
-            "1, 3 or 4 channels",
-        ],
+        &["\"image\" is (?, ?, 8, 8)", "1, 3 or 4 channels"],
     );
-    let words = ["Some(8), Some(8)]", "12 rows and 20 columns"];
+    let words = ["8, 8)", "12 rows and 20 columns"];
     refused(&of(&[3, 8, 8]), sized, &words);
 }
 

@@ -19,6 +19,9 @@ fn refused_with(options: &CompileOptions, onnx: &Onnx, words: &[&str]) {
     for word in words {
         assert!(message.contains(word), "{message:?} lacks {word:?}");
     }
+    for rust in ["Some(", "None", " { ", "::"] {
+        assert!(!message.contains(rust), "{message:?} has {rust:?}");
+    }
 }
 
 /// A network whose node `node_x` is the operator in question, before an ordinary head.
@@ -126,7 +129,7 @@ fn windows_that_are_not_supported() {
             "Conv",
             "r w",
             ints_of("dilations", &[1, 4]),
-            "kernel Extent { height: 3, width: 9 } is larger than the input",
+            "the kernel 3x9 is larger than the input",
         ),
         ("Conv", "r w", ints_of("strides", &[0, 1]), "stride is 0x1"),
         (
@@ -506,13 +509,13 @@ fn a_file_that_is_no_network() {
         let error = compile(bytes, Calibration::default(), &options()).unwrap_err();
         assert!(error.to_string().contains(word), "{error}");
     };
-    refused_bytes(b"", "operator set None");
+    refused_bytes(b"", "uses no operator set");
     refused_bytes(b"PUNCTUAL", "this is no ONNX file");
     for (onnx, words) in [
         (edit(|o| o.0.graph = None), "contains no graph"),
         (
             edit(|o| o.0.opset_import[0].version = Some(7)),
-            "operator set Some(7); supported are 11",
+            "operator set 7; supported are the operator sets 11 to 23",
         ),
         (
             edit(|o| {
@@ -654,7 +657,7 @@ fn options_that_do_not_fit_the_file() {
     refused_with(
         &tall,
         &everything(),
-        &["\"image\"", "Some(8)", "9 rows and 8 columns"],
+        &["\"image\" is (?, 3, 8, 8)", "9 rows and 8 columns"],
     );
     let mut unnamed = options();
     unnamed.name.clear();

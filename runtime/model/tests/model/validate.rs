@@ -165,12 +165,12 @@ fn weights_and_shapes_fit_the_operator() {
             window.dilation.height = 512;
         }
     });
-    breaks("operator pool: padding", |n| {
+    breaks("operator pool: the padding", |n| {
         if let OperatorKind::Pool(Pool { padding, .. }) = kind(n, 1, 1) {
             *padding = Padding { top: 2, ..*padding };
         }
     });
-    breaks("operator pool: kernel", |n| {
+    breaks("operator pool: the kernel", |n| {
         if let OperatorKind::Pool(Pool { kernel, .. }) = kind(n, 1, 1) {
             kernel.width = 5;
         }
@@ -601,7 +601,7 @@ fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
         (top_k(Axis::Column, 3), "its result is 4x4x3"),
         (top_k(Axis::Channel, 4), "it can choose one channel"),
         (top_k(Axis::Row, 1), "it can choose one channel"),
-        (take(Axis::Repeat), "it takes values along Repeat"),
+        (take(Axis::Repeat), "it takes values along the repetitions"),
     ] {
         let message = of_a_cube(kind.clone());
         assert!(message.contains(expected), "{kind:?}: {message}");
