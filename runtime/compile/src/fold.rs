@@ -124,6 +124,9 @@ fn refuse<T>(reason: &'static str) -> Result<T, Problem> {
 }
 
 const BATCH: &str = "its result depends on the batch size";
+/// Of int32 and int64 only the values are known here, not which of both they are: where int32 would wrap is refused.
+const NO_INTEGER: &str =
+    "its result is no integer, has more than 32 bits, or depends on the batch size";
 const TYPES: &str = "it is not defined for operands of these types";
 const SIZES: &str = "the dimensions of its operands do not fit";
 const IMAGE: &str = "it takes values of another image";

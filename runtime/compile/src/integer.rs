@@ -37,10 +37,13 @@ impl Integer {
         (!self.is_of_image() && self.batches == 0).then_some(self.offset)
     }
 
-    /// Whether it is known and no int32.
-    pub fn is_wide(self) -> bool {
-        self.known()
-            .is_some_and(|value| i32::try_from(value).is_err())
+    /// Itself, unless int32 holds all of what it was computed from and not it: that may be int32, which would have wrapped.
+    pub fn of_width(self, from: &[Self]) -> Option<Self> {
+        let is_wide = |value: &Self| {
+            let known = value.known();
+            known.is_some_and(|value| i32::try_from(value).is_err())
+        };
+        (!is_wide(&self) || from.iter().any(is_wide)).then_some(self)
     }
 
     /// Whether it differs from image to image.

@@ -145,6 +145,9 @@ pub mod data_type {
     pub const FLOAT16: i32 = 10;
     pub const DOUBLE: i32 = 11;
 
+    /// Those that are kept as f32.
+    pub const FLOATS: [i32; 3] = [FLOAT, FLOAT16, DOUBLE];
+
     /// The names of all types, by their number.
     pub const NAMES: [&str; 17] = [
         "undefined",

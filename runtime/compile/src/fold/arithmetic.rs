@@ -3,15 +3,12 @@
 use punctual_types::UnaryFunction;
 
 use super::layout::{broadcast, extents, picked, repeated};
-use super::{BATCH, Folding, SIZES, TYPES, known, refuse};
+use super::{BATCH, Folding, NO_INTEGER, SIZES, TYPES, known, refuse};
 use crate::graph::{Attribute, Constant, Data};
 use crate::integer::Integer;
 use crate::problem::Problem;
 use crate::schema::data_type;
 
-/// Of int32 and int64 only the values are known here, not which of both they are: where they would wrap is refused.
-const NO_INTEGER: &str =
-    "its result is no integer, has more than 32 bits, or depends on the batch size";
 const RANGE: &str = "a value lies outside of the integers that it is converted to";
 
 pub(crate) fn unary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
@@ -152,7 +149,9 @@ fn paired(
         (_, Data::Floats(y)) if folding.node.operator == "Pow" => {
             let x = known(a)?;
             let powers = places.map(|(at, bt)| (x[at] as f64).powf(y[bt].into()));
-            Data::Ints(whole(powers, i32::MIN.into(), i32::MAX.into())?)
+            let powers = whole(powers, i32::MIN.into(), i32::MAX.into())?;
+            a.data
+                .wrapped(powers.into_iter().map(Integer::of).collect())
         }
         _ => {
             let (Some(x), Some(y)) = (a.integers(), b.integers()) else {
@@ -166,8 +165,7 @@ fn paired(
                     ..Integer::default()
                 };
                 let result = (pair.integers)(x, y).or_else(|| of_image.then_some(unknown))?;
-                let widened = result.is_wide() && !x.is_wide() && !y.is_wide();
-                (!widened).then_some(result)
+                result.of_width(&[x, y])
             };
             match places.map(both).collect() {
                 Some(values) if pair.truth => Data::of_integers(values),
@@ -319,19 +317,14 @@ fn converted(operand: &Constant, to: i32) -> Result<Option<Data>, Problem> {
     }
 }
 
-fn is_float(kind: i32) -> bool {
-    let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE];
-    floats.contains(&kind)
-}
-
 fn converted_floats(values: &[f32], to: i32) -> Result<Option<Data>, Problem> {
     let integers = |least, most| whole(values.iter().copied().map(f64::from), least, most);
     Ok(Some(match to {
-        _ if is_float(to) => Data::Floats(values.to_vec()),
+        _ if data_type::FLOATS.contains(&to) => Data::Floats(values.to_vec()),
         data_type::BOOL => truths(values.iter().map(|value| *value != 0.0)),
         data_type::INT32 => Data::Ints(integers(i32::MIN.into(), i32::MAX.into())?),
         data_type::INT64 => Data::Ints(integers(i64::MIN, i64::MAX)?),
-        // By way of int32, as onnxruntime does.
+        // They wrap, as onnxruntime's recorded ones do; what is no int32 either is refused.
         data_type::INT8 => {
             let wide = integers(i32::MIN.into(), i32::MAX.into())?;
             Data::Signed(wide.into_iter().map(|value| value as i8).collect())
@@ -364,7 +357,9 @@ fn converted_integers(integers: &[Integer], to: i32) -> Option<Data> {
     let known = integers.iter().map(|value| value.known());
     let known = known.collect::<Option<Vec<i64>>>()?.into_iter();
     Some(match to {
-        _ if is_float(to) => Data::Floats(known.map(|value| value as f32).collect()),
+        _ if data_type::FLOATS.contains(&to) => {
+            Data::Floats(known.map(|value| value as f32).collect())
+        }
         data_type::INT8 => Data::Signed(known.map(|value| value as i8).collect()),
         data_type::UINT8 => Data::Unsigned(known.map(|value| value as u8).collect()),
         _ => return None,

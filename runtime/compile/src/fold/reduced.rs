@@ -2,7 +2,7 @@
 
 use super::arranged::from_attribute_or_operand;
 use super::layout::{area, axes, axis, broadcast, repeated};
-use super::{BATCH, Folding, INTEGER_WORDS, SIZES, TYPES, known, refuse};
+use super::{BATCH, Folding, INTEGER_WORDS, NO_INTEGER, SIZES, TYPES, known, refuse};
 use crate::graph::{Constant, Data};
 use crate::integer::{Dim, Integer};
 use crate::problem::Problem;
@@ -48,9 +48,13 @@ pub(crate) fn reduce(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
             let values = operand
                 .integers()
                 .ok_or(Problem::Folding { reason: TYPES })?;
-            let group = |group: &Vec<usize>| integer(operator, group.iter().map(|&at| values[at]));
+            let group = |group: &Vec<usize>| {
+                let group: Vec<_> = group.iter().map(|&at| values[at]).collect();
+                integer(operator, group.iter().copied())?.of_width(&group)
+            };
             let results = groups.iter().map(group).collect::<Option<_>>();
-            Data::of_integers(results.ok_or(Problem::Folding { reason: BATCH })?)
+            let results = results.ok_or(Problem::Folding { reason: NO_INTEGER })?;
+            operand.data.wrapped(results)
         }
     };
     let dims = if keeps {
@@ -135,7 +139,8 @@ pub(crate) fn running_sum(folding: &mut Folding<'_>) -> Result<Constant, Problem
                 let before = sum;
                 sum = sum
                     .plus(values[place], 1)
-                    .ok_or(Problem::Folding { reason: BATCH })?;
+                    .and_then(|after| after.of_width(&[before, values[place]]))
+                    .ok_or(Problem::Folding { reason: NO_INTEGER })?;
                 values[place] = if exclusive { before } else { sum };
             }
         }
@@ -227,6 +232,10 @@ pub(crate) fn largest(folding: &mut Folding<'_>) -> Result<Vec<Constant>, Proble
     Ok(vec![values, Constant::new(dims, Data::Ints(indices))])
 }
 
+fn sizes(dims: &[usize]) -> Vec<Dim> {
+    dims.iter().map(|&size| Dim::Known(size as i64)).collect()
+}
+
 /// As numpy has it: matrices in the last two dimensions, those before repeated.
 pub(crate) fn product_of_matrices(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let (x, y) = (folding.floats(0)?, folding.floats(1)?);
@@ -246,9 +255,7 @@ pub(crate) fn product_of_matrices(folding: &mut Folding<'_>) -> Result<Constant,
         return refuse(SIZES);
     };
     let (rows, shared, inputs, columns) = (*rows, *shared, *inputs, *columns);
-    let known =
-        |dims: &[usize]| -> Vec<Dim> { dims.iter().map(|&size| Dim::Known(size as i64)).collect() };
-    let outer = broadcast(&known(before), &known(other)).filter(|_| shared == inputs);
+    let outer = broadcast(&sizes(before), &sizes(other)).filter(|_| shared == inputs);
     let Some(outer) = outer else {
         return refuse(SIZES);
     };
@@ -327,10 +334,7 @@ pub(crate) fn general_product(folding: &mut Folding<'_>) -> Result<Constant, Pro
     let mut sums = vec![0.0; count];
     if folding.optional(2).is_some() {
         let (c, own) = (folding.floats(2)?, &folding.plain(2)?.dims);
-        let known = |dims: &[usize]| -> Vec<Dim> {
-            dims.iter().map(|&size| Dim::Known(size as i64)).collect()
-        };
-        if broadcast(&known(own), &known(&dims)) != Some(known(&dims)) {
+        if broadcast(&sizes(own), &sizes(&dims)) != Some(sizes(&dims)) {
             return refuse(SIZES);
         }
         let repeated = repeated(own, &dims).zip(&mut sums);

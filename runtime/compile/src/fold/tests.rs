@@ -180,8 +180,15 @@ fn bytes_wrap_and_stay_bytes() {
 #[test]
 fn what_might_be_int32_and_needs_more_bits_is_refused() {
     let most = list(&[i32::MAX.into()]);
-    let error = try_fold("Add", &[], &[&most, &scalar(1)]).unwrap_err();
-    assert!(error.to_string().contains("more than 32 bits"), "{error}");
+    let two = list(&[i32::MAX.into(), 1]);
+    for refused in [
+        try_fold("Add", &[], &[&most, &scalar(1)]),
+        try_fold("ReduceSum", &[], &[&two]),
+        try_fold("CumSum", &[], &[&two, &scalar(0)]),
+    ] {
+        let words = refused.unwrap_err().to_string();
+        assert!(words.contains("more than 32 bits"), "{words}");
+    }
     // Slices end at the largest int64, which is no int32 already.
     let last = list(&[i64::MAX]);
     assert_eq!(

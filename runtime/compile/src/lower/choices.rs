@@ -81,8 +81,7 @@ impl Lowering<'_> {
         let target = to.map_or_else(|| self.numbers(node, 1), Numbers::of_type);
         let is_supported = |to: i64| {
             let wide = [data_type::INT32, data_type::INT64, data_type::BOOL].map(i64::from);
-            let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE].map(i64::from);
-            wide.contains(&to) || floats.contains(&to)
+            wide.contains(&to) || data_type::FLOATS.map(i64::from).contains(&to)
         };
         // A boolean is 0 or 1 in every type.
         let from = self.numbers(node, 0);

@@ -14,8 +14,7 @@ pub(crate) enum Numbers {
 impl Numbers {
     /// The kind of an ONNX element type.
     pub fn of_type(kind: i64) -> Self {
-        let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE];
-        if floats.map(i64::from).contains(&kind) {
+        if data_type::FLOATS.map(i64::from).contains(&kind) {
             Self::Floats
         } else if kind == i64::from(data_type::BOOL) {
             Self::Truths

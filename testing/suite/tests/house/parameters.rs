@@ -1,5 +1,5 @@
-//! Parameters have names: a tuple tells who reads a call nothing. Those that are left are counted, and the count may only
-//! fall.
+//! Parameters have names: at a call, a tuple does not say what its values are. Those that are left are counted, and the count
+//! may only fall.
 
 use super::rules::sources;
 
