@@ -11,7 +11,7 @@ use punctual_model::{Binary, Conv2d, Copy, Operator, OperatorKind, Tensor, Tenso
 use punctual_types::{Activation, BinaryFunction, Extent, Quantisation, Window};
 
 /// Operators in order of execution.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Draft {
     /// The first `inputs` tensors are the network's inputs.
     pub inputs: usize,

@@ -48,7 +48,7 @@ impl Room {
         }
     }
 
-    fn take(&mut self, words: usize) -> Result<(), Problem> {
+    pub(crate) fn take(&mut self, words: usize) -> Result<(), Problem> {
         match self.words.checked_sub(words) {
             Some(left) => {
                 self.words = left;

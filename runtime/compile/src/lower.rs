@@ -14,6 +14,7 @@ mod copies;
 pub(crate) mod curves;
 mod dense;
 mod elementwise;
+mod interpreted;
 mod join;
 mod joined;
 mod layout;
@@ -203,7 +204,7 @@ impl Lowering<'_> {
             return fold::fold_sizes(rule, node, &sizes).map(|result| Some(vec![result]));
         }
         let Some(rule) = operator.fold else {
-            return Ok(None);
+            return self.interpreted(node, operator);
         };
         let constant = |id: &Option<ValueId>| match id.map(|id| &self.values[id.0]) {
             None => Some(None),
@@ -220,12 +221,11 @@ impl Lowering<'_> {
         let list: Vec<Option<&Constant>> = operands.iter().map(Option::as_deref).collect();
         let folded = fold::fold(rule, node, &list, &mut self.room);
         // In a file exported for a fixed batch size that size may be counted with, where it must.
-        let fixed = self.graph.input_dims.first().copied().flatten();
         let must = match &folded {
             Ok(results) => results.iter().any(Constant::has_wide_batch),
             Err(problem) => matches!(problem, Problem::Folding { .. }),
         };
-        let (true, Some(fixed)) = (must, fixed) else {
+        let (true, Some(fixed)) = (must, self.fixed) else {
             return folded.map(Some);
         };
         let at_batch = |operand: &Option<Rc<Constant>>| match operand {
@@ -253,7 +253,6 @@ impl Lowering<'_> {
     /// A tensor of these dimensions, of which the first is the batch.
     fn of_sizes(&mut self, dims: &[Option<i64>]) -> Option<Value> {
         let (batch, sizes) = dims.split_first()?;
-        let fixed = self.graph.input_dims.first().copied().flatten();
         let sizes = sizes.iter().map(|size| u32::try_from((*size)?).ok());
         let sizes: Vec<u32> = sizes.collect::<Option<_>>()?;
         let fits = sizes.iter().all(|side| (1..=DIMENSION_MAX).contains(side));
@@ -274,7 +273,10 @@ impl Lowering<'_> {
             height,
             width,
         };
-        if !fits || (batch.is_some() && *batch != fixed) || shape.elements() > TENSOR_ELEMENTS_MAX {
+        if !fits
+            || (batch.is_some() && *batch != self.fixed)
+            || shape.elements() > TENSOR_ELEMENTS_MAX
+        {
             return None;
         }
         self.draft.tensors.push(shape);

@@ -172,7 +172,7 @@ impl Lowering<'_> {
     }
 
     /// A tensor of a constant for each image of the batch, which is in its dimension `batch`.
-    fn of_images(
+    pub(super) fn of_images(
         &mut self,
         node: &Node,
         constant: &Constant,
@@ -217,7 +217,7 @@ impl Lowering<'_> {
 
     /// How many images a file was exported for, if that is fixed.
     fn fixed_images(&self) -> Option<usize> {
-        let fixed = self.graph.input_dims.first().copied().flatten()?;
+        let fixed = self.fixed?;
         usize::try_from(fixed).ok().filter(|&images| images > 0)
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Padded {
 
 pub(crate) struct Lowering<'a> {
     pub(super) graph: &'a Graph,
+    /// The batch size that the file was exported for, if it names one.
+    pub(super) fixed: Option<i64>,
     /// One entry a value of the graph; `Nothing` until its node has been lowered.
     pub(super) values: Vec<Value>,
     pub draft: Draft,
@@ -103,6 +105,7 @@ impl<'a> Lowering<'a> {
         };
         Self {
             graph,
+            fixed: graph.input_dims.first().copied().flatten(),
             values,
             draft,
             weights: 0,

@@ -154,7 +154,7 @@ impl Lowering<'_> {
         if batch.axis != Axis::Batch || places.len() as u64 != count {
             return None;
         }
-        let fixed = self.graph.input_dims.first() == Some(&Some(1));
+        let fixed = self.fixed == Some(1);
         let is_batch = |size: &Dim| matches!(size, Dim::Batches(1));
         let dim = sizes.iter().position(is_batch);
         // In a file for one image at a time the first dimension is the image's.

@@ -104,10 +104,9 @@ impl Lowering<'_> {
     }
 
     fn is_batch(&self, size: Dim) -> bool {
-        let fixed = self.graph.input_dims.first().copied().flatten();
         match size {
             Dim::Batches(times) => times == 1,
-            Dim::Known(size) => size == 1 || Some(size) == fixed,
+            Dim::Known(size) => size == 1 || Some(size) == self.fixed,
         }
     }
 

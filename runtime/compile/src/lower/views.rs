@@ -71,8 +71,8 @@ impl Lowering<'_> {
 
     /// The batch size that a file was exported for, if it names one.
     pub(super) fn fixed_batch(&self) -> Option<u64> {
-        let fixed = self.graph.input_dims.first().copied().flatten();
-        fixed.and_then(|batch| u64::try_from(batch).ok().filter(|&batch| batch > 0))
+        let fixed = self.fixed?;
+        u64::try_from(fixed).ok().filter(|&batch| batch > 0)
     }
 
     fn reshape_to(&mut self, node: &Node, to: &[Dim]) -> Result<(), Problem> {

@@ -278,3 +278,46 @@ fn a_softmax_that_is_an_output_and_no_score_is_computed() {
         last.output
     );
 }
+
+#[test]
+fn what_any_operator_makes_of_constants_is_one() {
+    // Each is added to the image as a constant of one value a channel.
+    let chains: [&[(&str, &str, &[crate::schema::AttributeProto])]; 5] = [
+        &[("Conv", "small w", &[]), ("GlobalAveragePool", "", &[])],
+        &[("LayerNormalization", "small gain", &[])],
+        &[("Softmax", "small", &[int("axis", 1)])],
+        &[(
+            "BatchNormalization",
+            "small channel channel channel positive",
+            &[],
+        )],
+        &[
+            ("MaxPool", "small", &[ints_of("kernel_shape", &[2, 2])]),
+            ("GlobalMaxPool", "", &[]),
+        ],
+    ];
+    for chain in chains {
+        let mut onnx = Onnx::new()
+            .floats("small", &[1, 3, 4, 4])
+            .floats("w", &[3, 3, 1, 1])
+            .floats("gain", &[4])
+            .floats("channel", &[3])
+            .exactly("positive", &[3], vec![1.0, 0.5, 2.0]);
+        let mut last = String::new();
+        for (at, (operator, inputs, attributes)) in chain.iter().enumerate() {
+            let inputs = if inputs.is_empty() {
+                last.clone()
+            } else {
+                (*inputs).to_owned()
+            };
+            last = format!("k{at}");
+            onnx = onnx.node(operator, &inputs, &last, attributes);
+        }
+        let onnx = onnx
+            .node("GlobalMaxPool", &last, "k", &[])
+            .node("Add", "image k", "x", &[])
+            .head("x", 3, "exit_0");
+        // The sum, the mean and the scores; the sum is taken into the scores' weights where it can be.
+        assert!(operators(&onnx) <= 3, "{chain:?}");
+    }
+}

@@ -14,7 +14,6 @@ use crate::recorded::differences;
 /// What is not supported yet: the network, and the operators that are refused or a part of the message.
 const REFUSED: &[(&str, &str)] = &[
     ("assign_into_slices", "ScatterND"),
-    ("constant_conv_position_encoding", "Conv"),
     ("conv3d", "Conv"),
     ("einsum_three", "Einsum"),
     ("frames_folded_into_batch_conv", "Conv"),
