@@ -281,7 +281,7 @@ fn resolved(
     let scores_of = scores_of.map(|output| output.value);
     for output in &named.outputs {
         if Some(output.value) != scores_of {
-            let computed = lowering.compute_softmax_output(&named.name, output.value);
+            let computed = lowering.compute_output(&named.name, output.value);
             computed.map_err(|_| CompileError::ExitNotComputed {
                 exit: named.name.clone(),
             })?;

@@ -156,6 +156,18 @@ impl Lowering<'_> {
         if self.on_stacked(node)? {
             return Ok(());
         }
+        let Err(problem) = self.of_operands(node) else {
+            return Ok(());
+        };
+        if self.on_folded(node)? {
+            Ok(())
+        } else {
+            Err(problem)
+        }
+    }
+
+    /// Lowers a node whose operands are as they come, neither folded nor one behind the other.
+    fn of_operands(&mut self, node: &Node) -> Result<(), Problem> {
         self.compute_scaled(node)?;
         let softmaxes = self.compute_softmax(node)?;
         let done = self.computed(node);

@@ -579,32 +579,30 @@ impl Lowering<'_> {
         Ok(view.of(output))
     }
 
-    /// Computes a softmax, an attention's scores, or a value times a factor, if it is an output.
-    pub(crate) fn compute_softmax_output(
-        &mut self,
-        exit: &str,
-        id: ValueId,
-    ) -> Result<(), Problem> {
-        if let Value::Scores(scores) = self.value(id) {
-            let scores = scores.clone();
-            let computed = self.computed_scores(&Node::of_exit(exit), &scores)?;
-            self.values[id.0] = Value::View(computed);
-        }
-        if let Value::Scaled(view, factor) = self.value(id) {
-            let (view, factor) = (view.clone(), *factor);
-            let computed = self.scaled(&Node::of_exit(exit), &view, factor)?;
-            self.values[id.0] = Value::View(computed);
-        }
-        let Value::Softmax(view) = self.value(id) else {
-            return Ok(());
-        };
-        let view = view.clone();
-        let computed = match self.softmaxes.get(&id) {
-            Some(computed) => computed.clone(),
-            None => self.softmax_of(&Node::of_exit(exit), &view, 1, false)?,
+    /// Makes a tensor of an output that is on the way to one.
+    pub(crate) fn compute_output(&mut self, exit: &str, id: ValueId) -> Result<(), Problem> {
+        let value = self.value(id).clone();
+        let computed = match (&value, self.softmaxes.get(&id)) {
+            (Value::Softmax(_), Some(computed)) => computed.clone(),
+            (Value::Softmax(_) | Value::Scores(_) | Value::Scaled(..) | Value::Stacked(_), _) => {
+                self.tensor_of(&Node::of_exit(exit), &value)?
+            }
+            _ => return Ok(()),
         };
         self.values[id.0] = Value::View(computed);
         Ok(())
+    }
+
+    /// The tensor of a value that may be on the way to one.
+    pub(super) fn tensor_of(&mut self, node: &Node, value: &Value) -> Result<View, Problem> {
+        match value {
+            Value::View(view) => Ok(view.clone()),
+            Value::Softmax(view) => self.softmax_of(node, view, 1, false),
+            Value::Scores(scores) => self.computed_scores(node, scores),
+            Value::Scaled(view, factor) => self.scaled(node, view, *factor),
+            Value::Stacked(stack) => self.together(node, stack),
+            other => Err(self.wrong(0, "data", other, "a tensor computed from the input")),
+        }
     }
 
     /// Gives a node that reads a softmax its values. Returns what was there, to be put back: for an exit the softmax

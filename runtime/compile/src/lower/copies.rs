@@ -164,6 +164,11 @@ impl Lowering<'_> {
                 continue;
             };
             let Floats { data, .. } = self.figures(node, at)?;
+            // Zeros are how recurrent layers begin.
+            let is_recurrent = matches!(node.operator.as_str(), "GRU" | "LSTM" | "RNN");
+            if is_recurrent && data.iter().all(|value| *value == 0.0) {
+                continue;
+            }
             let constant = constant.with(Data::Floats(data));
             let seen = self.of_images(node, &constant, constant.batch.unwrap_or(0))?;
             self.replace(node, at, &seen);

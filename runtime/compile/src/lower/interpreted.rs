@@ -103,7 +103,7 @@ impl Lowering<'_> {
         id: ValueId,
         of_images: bool,
     ) -> Result<Constant, Problem> {
-        self.compute_softmax_output(&node.name, id)?;
+        self.compute_output(&node.name, id)?;
         let Value::View(view) = self.value(id).clone() else {
             return Ok(Constant::new(vec![0], Data::Floats(Vec::new())));
         };

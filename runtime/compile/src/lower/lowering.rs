@@ -11,6 +11,7 @@ use punctual_types::Padding;
 
 use super::joined::Joined;
 use super::numbers::Numbers;
+use super::stacked::Stack;
 use super::value::Value;
 use super::view_algebra::View;
 use crate::draft::{Computation, Draft, DraftOperator};
@@ -52,6 +53,8 @@ pub(crate) struct Lowering<'a> {
     pub(super) joins: BTreeMap<TensorId, Joined>,
     /// What one layer of a tensor of stacked ones became.
     pub(super) layers: BTreeMap<(TensorId, u64), TensorId>,
+    /// What was joined from the parts of a batch, by its tensor.
+    pub(super) stacks: BTreeMap<TensorId, (View, Stack)>,
     /// What may still be computed of constants.
     pub(super) room: Room,
     /// The values of each softmax that an operator has read.
@@ -115,6 +118,7 @@ impl<'a> Lowering<'a> {
             signed: BTreeSet::new(),
             joins: BTreeMap::new(),
             layers: BTreeMap::new(),
+            stacks: BTreeMap::new(),
             softmaxes: BTreeMap::new(),
             numbers,
             padded: BTreeMap::new(),

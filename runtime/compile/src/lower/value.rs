@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::scores::Scores;
+use super::stacked::Stack;
 use super::view_algebra::View;
 use crate::graph::Constant;
 use crate::integer::Dim;
@@ -29,8 +30,8 @@ pub(crate) enum Value {
     Padding(Option<View>),
     /// Where weights are no numbers: nowhere.
     NoNumbers,
-    /// Tensors of the same dimensions that are concatenated along the batch.
-    Stacked(Vec<View>),
+    /// Values one behind the other along the batch.
+    Stacked(Stack),
     /// Known when compiling, but for the batch.
     Constant(Rc<Constant>),
 }
@@ -42,11 +43,7 @@ impl Value {
             Self::View(view) | Self::Counts(view) | Self::Softmax(view) | Self::Scaled(view, _) => {
                 Some(view.sizes())
             }
-            Self::Stacked(batches) => {
-                let mut sizes = batches.first()?.sizes();
-                sizes[0] = Dim::Batches(batches.len() as i64);
-                Some(sizes)
-            }
+            Self::Stacked(stack) => stack.sizes(),
             Self::Scores(scores) => Some(scores.sizes()),
             Self::Constant(constant) => Some(constant.sizes()),
             _ => None,
