@@ -354,6 +354,11 @@ impl View {
     /// The same values in the same order under other dimensions. `sizes` has no -1. `fixed`: the
     /// batch size that the file was made for, where sizes may name it as a number.
     pub fn reshape(&self, sizes: &[Dim], fixed: Option<u64>) -> Option<Self> {
+        // Positions that a dimension counts within each image stay with the image.
+        let leads = self
+            .dims
+            .iter()
+            .any(|dim| dim.contains(&BATCH) && dim.last() != Some(&BATCH));
         // The outermost digit last, as they are taken from there.
         let mut left = normal(self.dims.concat());
         left.reverse();
@@ -366,7 +371,7 @@ impl View {
             if let (Some(&BATCH), Some(fixed), false) = (left.last(), fixed, batch) {
                 match dims.last_mut() {
                     // A batch of one leaves no trace: it belongs to a size of one, or to the last.
-                    Some(before) if fixed == 1 && need > 1 => before.extend(left.pop()),
+                    Some(before) if fixed == 1 && need > 1 && !leads => before.extend(left.pop()),
                     _ if need.is_multiple_of(fixed) => (need, batch) = (need / fixed, true),
                     _ => {}
                 }
