@@ -27,6 +27,7 @@ pub(crate) struct Graph {
     pub input: ValueId,
     /// Its declared dimensions; `None` is known only when running.
     pub input_dims: Vec<Option<i64>>,
+    pub input_elements: Elements,
     /// The input that says which tokens count, of the same dimensions.
     pub mask: Option<ValueId>,
     /// Whether the input is the numbers of tokens.
@@ -47,6 +48,18 @@ pub(crate) struct Vector {
     pub length: u32,
     /// Its dimensions without the batch; their product is the length.
     pub dims: Vec<i64>,
+    /// Before which of them the batch is.
+    pub batch: usize,
+    pub elements: Elements,
+}
+
+/// What an input consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elements {
+    Floats,
+    Integers,
+    Truths,
+    Bytes,
 }
 
 #[derive(Debug)]

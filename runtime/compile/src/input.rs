@@ -3,17 +3,23 @@
 use punctual_model::{InputForm, InputSpec, TENSOR_ELEMENTS_MAX};
 
 use crate::error::CompileError;
-use crate::graph::Graph;
+use crate::graph::{Elements, Graph};
 use crate::options::InputOptions;
 
-/// The input of one request, where the file and the options agree, and what it was taken to be. Sides that the file leaves
-/// open come from the options.
-pub(crate) fn spec(
-    graph: &Graph,
-    options: &InputOptions,
-) -> Result<(InputSpec, String), CompileError> {
+/// The input of one request.
+pub(crate) struct Input {
+    pub spec: InputSpec,
+    /// Whether the file has the channels last: (N, rows, columns, channels).
+    pub channels_last: bool,
+    /// What it was taken to be.
+    pub taken: String,
+}
+
+/// The input of one request, where the file and the options agree. Sides that the file leaves open come from the options.
+pub(crate) fn of(graph: &Graph, options: &InputOptions) -> Result<Input, CompileError> {
     let name = &graph.values[graph.input.0];
-    let [channels, height, width] = sides(graph, options)?;
+    let channels_last = has_channels_last(graph, options);
+    let [channels, height, width] = sides(graph, options, channels_last)?;
     let form = form(graph, options, channels)?;
     let spec = InputSpec {
         channels: channels + u32::from(graph.mask.is_some()),
@@ -26,6 +32,11 @@ pub(crate) fn spec(
     }
     let shape = spec.tensor();
     let mut taken = match form {
+        InputForm::Image { .. } if graph.input_elements == Elements::Bytes => {
+            format!(
+                "took the input {name} as a picture of {shape} in bytes, which the network normalises itself"
+            )
+        }
         InputForm::Image { .. } => format!("took the input {name} as a picture of {shape}"),
         InputForm::Prepared => format!("took the input {name} as a prepared tensor of {shape}"),
         InputForm::Tokens { mask: false } => format!("took the input {name} as {width} tokens"),
@@ -37,7 +48,26 @@ pub(crate) fn spec(
         let (name, length) = (&graph.values[vector.id.0], vector.length);
         taken += &format!(", {name} as a vector of {length}");
     }
-    Ok((spec, taken))
+    Ok(Input {
+        spec,
+        channels_last,
+        taken,
+    })
+}
+
+/// Whether a picture has its channels last: of what is not said to be prepared, where the last dimension can be channels
+/// and the second cannot.
+fn has_channels_last(graph: &Graph, options: &InputOptions) -> bool {
+    let can_be = |size: Option<i64>| matches!(size, Some(1 | 3 | 4));
+    let is_picture = graph.input_elements == Elements::Bytes
+        || options.prepared == Some(false)
+        || (options.mean.is_some() && options.std.is_some());
+    match graph.input_dims[..] {
+        [_, second, _, last] => {
+            is_picture && options.prepared != Some(true) && can_be(last) && !can_be(second)
+        }
+        _ => false,
+    }
 }
 
 fn disagree(graph: &Graph, height: u32, width: u32) -> CompileError {
@@ -50,7 +80,11 @@ fn disagree(graph: &Graph, height: u32, width: u32) -> CompileError {
 }
 
 /// Channels, rows and columns.
-fn sides(graph: &Graph, options: &InputOptions) -> Result<[u32; 3], CompileError> {
+fn sides(
+    graph: &Graph,
+    options: &InputOptions,
+    channels_last: bool,
+) -> Result<[u32; 3], CompileError> {
     let name = || graph.values[graph.input.0].clone();
     let found = || graph.input_dims.clone();
     let dims = &graph.input_dims[1..];
@@ -59,9 +93,15 @@ fn sides(graph: &Graph, options: &InputOptions) -> Result<[u32; 3], CompileError
         [tokens] if graph.tokens => [None, None, Some(tokens)],
         _ if graph.tokens => return Err(disagree(graph, 1, 0)),
         [features] => [Some(features), None, None],
+        [height, width, channels] if channels_last => [Some(channels), Some(height), Some(width)],
         [channels, steps] => [Some(channels), None, Some(steps)],
-        [channels, height, width] => [Some(channels), Some(height), Some(width)],
-        _ => return Err(disagree(graph, 0, 0)),
+        // Of more than three dimensions the last two are rows and columns, and the others channels.
+        [ref channels @ .., height, width] => {
+            let mut channels = channels.iter().copied();
+            let channels = channels.try_fold(1_i64, |all, side| all.checked_mul(side?));
+            [Some(channels), Some(height), Some(width)]
+        }
+        [] => [None, None, None],
     };
     let size = options.size.map(|(height, width)| [height, width]);
     let mut sides = [1_u32; 3];
@@ -108,6 +148,15 @@ fn form(graph: &Graph, options: &InputOptions, channels: u32) -> Result<InputFor
         Some(true) => return prepared(name(), mean, std),
         None if !can_be_picture => return prepared(name(), mean, std),
         Some(false) | None => {}
+    }
+    if graph.input_elements == Elements::Bytes {
+        // The network reads bytes: what is normalised to 0 to 1 is multiplied by 255 again.
+        prepared(name(), mean, std)?;
+        let channels = channels as usize;
+        return Ok(InputForm::image(
+            &vec![0.0; channels],
+            &vec![1.0 / 255.0; channels],
+        ));
     }
     let (Some(mean), Some(std)) = (mean, std) else {
         return Err(CompileError::NormalisationOpen {

@@ -30,7 +30,7 @@ mod write;
 use std::path::Path;
 
 use punctual_diagnostics::FILE_BYTES_MAX;
-use punctual_model::{Calibration, Network, Package, Quantised, Tensor, VectorSpec};
+use punctual_model::{Calibration, Network, Package, Quantised, VectorSpec};
 use punctual_platform::read;
 
 pub use error::CompileError;
@@ -52,6 +52,7 @@ use draft::Draft;
 use error::{CALIBRATION_BYTES_MAX, ONNX_BYTES_MAX};
 use exits::NamedExit;
 use graph::{Graph, ValueId};
+use input::Input;
 use lower::Lowering;
 use parse::External;
 use stage::Empty;
@@ -131,10 +132,10 @@ fn compile_graph(
     calibration: Calibration,
     options: &CompileOptions,
 ) -> Result<Compiled, CompileError> {
-    let (input, taken) = input::spec(graph, &options.input)?;
+    let input = input::of(graph, &options.input)?;
     let named = exits::find(graph, options)?;
-    let mut lowering = lower(graph, input.tensor())?;
-    lowering.notes.insert(0, Note::Input { what: taken });
+    let mut lowering = lower(graph, &input)?;
+    lowering.notes.insert(0, Note::Input { what: input.taken });
     let answers = exits::resolve(&mut lowering, graph, &named, options)?;
     let Lowering {
         mut draft,
@@ -160,7 +161,7 @@ fn compile_graph(
     check_weights(&draft)?;
     let shell = Network {
         name: options.name.clone(),
-        input,
+        input: input.spec,
         vectors: vectors.collect(),
         answer: answers.kind,
         classes: answers.classes,
@@ -183,7 +184,7 @@ fn compile_graph(
     })
 }
 
-fn lower(graph: &Graph, input: Tensor) -> Result<Lowering<'_>, CompileError> {
+fn lower<'a>(graph: &'a Graph, input: &Input) -> Result<Lowering<'a>, CompileError> {
     let mut lowering = Lowering::new(graph, input);
     if let Some(&Some(batch)) = graph.input_dims.first() {
         lowering.notes.push(Note::FixedBatch { batch });

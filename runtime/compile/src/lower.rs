@@ -39,6 +39,7 @@ mod value;
 pub(crate) mod view_algebra;
 mod views;
 pub(crate) mod vocabulary;
+mod volumes;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -179,6 +180,9 @@ impl Lowering<'_> {
 
     /// Lowers a node that is not folded.
     fn computed(&mut self, node: &Node) -> Result<(), Problem> {
+        if self.on_volume(node)? {
+            return Ok(());
+        }
         self.share_constants(node);
         if matches!(
             node.operator.as_str(),

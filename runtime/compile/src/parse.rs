@@ -4,17 +4,16 @@
 mod constant;
 mod error;
 mod external;
+mod inputs;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-
-use prost::Message;
-use punctual_model::{VECTOR_LENGTH_MAX, VECTORS_MAX};
 
 use constant::constant;
 use error::OPSETS;
 pub use error::ParseError;
 pub(crate) use external::External;
+use prost::Message;
 
 use crate::graph::{Attribute, Graph, Node, ValueId, Vector};
 use crate::schema::{
@@ -52,16 +51,17 @@ pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, Parse
         .iter()
         .filter(|input| !names.is_defined(name_of(input)))
         .collect();
-    let found = inputs(&free)?;
-    let input = names.define(name_of(found.first))?;
-    let mask = found
-        .mask
-        .map(|mask| names.define(name_of(mask)))
-        .transpose()?;
-    let vectors = found.vectors.into_iter().map(|(vector, dims)| {
-        let id = names.define(name_of(vector))?;
-        let length = dims.iter().product::<i64>() as u32;
-        Ok(Vector { id, length, dims })
+    let found = inputs::inputs(&free)?;
+    let input = names.define(found.first.name)?;
+    let mask = found.mask.map(|mask| names.define(mask)).transpose()?;
+    let vectors = found.vectors.into_iter().map(|vector| {
+        Ok(Vector {
+            id: names.define(vector.name)?,
+            length: vector.dims.iter().product::<i64>() as u32,
+            dims: vector.dims,
+            batch: vector.batch,
+            elements: vector.elements,
+        })
     });
     let vectors = vectors.collect::<Result<_, ParseError>>()?;
 
@@ -91,7 +91,8 @@ pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, Parse
         values: names.list,
         constants,
         input,
-        input_dims: found.dims,
+        input_dims: found.first.dims,
+        input_elements: found.first.elements,
         tokens: found.tokens,
         mask,
         vectors,
@@ -138,108 +139,9 @@ impl Names {
     }
 }
 
-struct Inputs<'a> {
-    /// The picture, the prepared tensor, or the numbers of tokens.
-    first: &'a ValueInfoProto,
-    dims: Vec<Option<i64>>,
-    tokens: bool,
-    mask: Option<&'a ValueInfoProto>,
-    /// Further inputs, each with its dimensions without the batch.
-    vectors: Vec<(&'a ValueInfoProto, Vec<i64>)>,
-}
-
-fn inputs<'a>(free: &[&'a ValueInfoProto]) -> Result<Inputs<'a>, ParseError> {
-    let unfit = || ParseError::Inputs {
-        found: free.iter().map(|input| name_of(input).to_owned()).collect(),
-    };
-    let types = free.iter().map(|&input| Ok((input, input_type(input)?)));
-    let types = types.collect::<Result<Vec<_>, ParseError>>()?;
-    if types.iter().any(|(_, (tokens, _))| *tokens) {
-        return token_inputs(&types).ok_or_else(unfit);
-    }
-    // The one with most dimensions, of equals the first: the others are vectors.
-    let most = types.iter().map(|(_, (_, dims))| dims.len()).max();
-    let at = types
-        .iter()
-        .position(|(_, (_, dims))| Some(dims.len()) == most);
-    let at = at.ok_or_else(unfit)?;
-    let (first, (_, dims)) = types[at].clone();
-    let others = types.iter().enumerate().filter(|(other, _)| *other != at);
-    let vectors = others.map(|(_, (input, (_, dims)))| Some((*input, vector_dims(dims)?)));
-    let vectors = vectors.collect::<Option<Vec<_>>>().ok_or_else(unfit)?;
-    if vectors.len() > VECTORS_MAX {
-        return Err(unfit());
-    }
-    Ok(Inputs {
-        first,
-        dims,
-        tokens: false,
-        mask: None,
-        vectors,
-    })
-}
-
-/// An input, and what [`input_type`] gives for it.
-type Typed<'a> = (&'a ValueInfoProto, (bool, Vec<Option<i64>>));
-
-/// Numbers of tokens, and perhaps a mask of the same shape.
-fn token_inputs<'a>(types: &[Typed<'a>]) -> Option<Inputs<'a>> {
-    let is_mask = |input: &ValueInfoProto| name_of(input).contains("mask");
-    let (first, mask) = match types {
-        [only] => (only, None),
-        [ids, mask] if is_mask(mask.0) && !is_mask(ids.0) => (ids, Some(mask)),
-        [mask, ids] if is_mask(mask.0) && !is_mask(ids.0) => (ids, Some(mask)),
-        _ => return None,
-    };
-    if mask.is_some_and(|mask| mask.1 != first.1) {
-        return None;
-    }
-    Some(Inputs {
-        first: first.0,
-        dims: first.1.1.clone(),
-        tokens: true,
-        mask: mask.map(|mask| mask.0),
-        vectors: Vec::new(),
-    })
-}
-
-/// The dimensions without the batch; `None` if a vector may not have that many numbers.
-fn vector_dims(dims: &[Option<i64>]) -> Option<Vec<i64>> {
-    let dims: Vec<i64> = dims.get(1..)?.iter().copied().collect::<Option<_>>()?;
-    let limit = i64::from(VECTOR_LENGTH_MAX);
-    let mut sides = dims
-        .iter()
-        .map(|side| Some(*side).filter(|side| (1..=limit).contains(side)));
-    let length = sides.try_fold(1, |all: i64, side| all.checked_mul(side?))?;
-    (length <= limit).then_some(dims)
-}
-
 fn element_type(declared: &ValueInfoProto) -> Option<i32> {
     let kind = declared.r#type.as_ref()?;
     kind.tensor_type.as_ref()?.elem_type
-}
-
-/// Whether an input has integers, and its dimensions.
-fn input_type(declared: &ValueInfoProto) -> Result<(bool, Vec<Option<i64>>), ParseError> {
-    let tensor = declared
-        .r#type
-        .as_ref()
-        .and_then(|kind| kind.tensor_type.as_ref());
-    let unfit = || ParseError::InputType {
-        name: name_of(declared).to_owned(),
-    };
-    let tensor = tensor.ok_or_else(unfit)?;
-    let integers = match tensor.elem_type {
-        Some(data_type::FLOAT | data_type::FLOAT16 | data_type::DOUBLE) => false,
-        Some(data_type::INT64 | data_type::INT32) => true,
-        _ => return Err(unfit()),
-    };
-    let shape = tensor.shape.as_ref().ok_or_else(unfit)?;
-    let dims: Vec<_> = shape.dim.iter().map(|dim| dim.dim_value).collect();
-    if !(2..=4).contains(&dims.len()) {
-        return Err(unfit());
-    }
-    Ok((integers, dims))
 }
 
 fn nodes(proto: &GraphProto, names: &mut Names) -> Result<Vec<Node>, ParseError> {

@@ -207,6 +207,8 @@ pub struct TensorShapeProto {
 pub struct DimensionProto {
     #[prost(int64, optional, tag = "1")]
     pub dim_value: Option<i64>,
+    #[prost(string, optional, tag = "2")]
+    pub dim_param: Option<String>,
 }
 
 pub mod attribute {
@@ -316,7 +318,12 @@ impl ValueInfoProto {
     #[must_use]
     pub fn tensor(name: &str, data_type: i32, dims: impl IntoIterator<Item = Option<i64>>) -> Self {
         let dim = dims.into_iter();
-        let dim = dim.map(|dim_value| DimensionProto { dim_value }).collect();
+        let dim = dim
+            .map(|dim_value| DimensionProto {
+                dim_value,
+                dim_param: None,
+            })
+            .collect();
         let tensor_type = TensorTypeProto {
             elem_type: Some(data_type),
             shape: Some(TensorShapeProto { dim }),

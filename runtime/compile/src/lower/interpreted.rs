@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use punctual_model::reference::run_all;
-use punctual_model::{AnswerKind, Exit, InputForm, InputSpec, Network, Output, Quantised, Tensor};
+use punctual_model::{AnswerKind, Exit, InputForm, InputSpec, Network, Output, Quantised};
 use punctual_types::{Element, View as Plain};
 
 use super::lowering::Lowering;
@@ -12,6 +12,7 @@ use super::numbers::Numbers;
 use super::value::Value;
 use super::vocabulary::{LoweringRule, OnnxOperator};
 use crate::graph::{Constant, Data, Node, ValueId};
+use crate::input::Input;
 use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::stage;
@@ -74,7 +75,7 @@ impl Lowering<'_> {
         data: &Constant,
         batch: usize,
     ) -> Result<Vec<Constant>, Problem> {
-        let mut alone = Lowering::new(self.graph, Tensor::features(1));
+        let mut alone = Lowering::new(self.graph, &alone());
         alone.fixed = Some(1);
         for id in node.inputs.iter().flatten() {
             alone.values[id.0] = self.value(*id).clone();
@@ -145,12 +146,7 @@ impl Lowering<'_> {
         draft.remove_dead(&[output.tensor]);
         let shell = Network {
             name: String::new(),
-            input: InputSpec {
-                channels: 1,
-                height: 1,
-                width: 1,
-                form: InputForm::Prepared,
-            },
+            input: alone().spec,
             vectors: Vec::new(),
             answer: AnswerKind::None,
             classes: Vec::new(),
@@ -179,5 +175,19 @@ impl Lowering<'_> {
         let exits = run_all(&network, &[&[0.0]]);
         let exited = exits.into_iter().flatten().next().unwrap_or_default();
         Ok(exited.outputs.into_iter().next().unwrap_or_default())
+    }
+}
+
+/// An input that nothing reads.
+fn alone() -> Input {
+    Input {
+        spec: InputSpec {
+            channels: 1,
+            height: 1,
+            width: 1,
+            form: InputForm::Prepared,
+        },
+        channels_last: false,
+        taken: String::new(),
     }
 }

@@ -16,7 +16,8 @@ use super::value::Value;
 use super::view_algebra::View;
 use crate::draft::{Computation, Draft, DraftOperator};
 use crate::fold::Room;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId, Vector};
+use crate::input::Input;
 use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::report::Note;
@@ -68,35 +69,27 @@ pub(crate) struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    pub fn new(graph: &'a Graph, input: Tensor) -> Self {
+    pub fn new(graph: &'a Graph, input: &Input) -> Self {
         let mut values = vec![Value::Nothing; graph.values.len()];
         for (id, constant) in &graph.constants {
             values[id.0] = Value::Constant(Rc::clone(constant));
         }
-        let image = View::image(TensorId(0), input);
-        values[graph.input.0] = Value::View(match graph.input_dims.len() {
-            _ if graph.tokens => image.tokens_of_channel(0),
-            2 => View::features(TensorId(0), input),
-            3 => View::series(TensorId(0), input),
-            _ => image,
-        });
-        let mut tensors = vec![input];
+        values[graph.input.0] = Value::View(seen(graph, input));
+        let shape = input.spec.tensor();
+        let mut tensors = vec![shape];
         for (at, vector) in (1..).map(TensorId).zip(&graph.vectors) {
             let shape = Tensor::features(vector.length);
-            let flat = View::features(at, shape);
-            let known = vector.dims.iter().map(|&size| Dim::Known(size));
-            let sizes: Vec<Dim> = [Dim::Batches(1)].into_iter().chain(known).collect();
-            let view = flat.reshape(&sizes, None);
-            values[vector.id.0] = Value::View(view.unwrap_or(flat));
+            values[vector.id.0] = Value::View(vector_seen(vector, at, shape));
             tensors.push(shape);
         }
         let mut numbers = vec![Numbers::Floats; graph.values.len()];
-        if graph.tokens {
-            let inputs = [graph.input].into_iter().chain(graph.mask);
-            inputs.for_each(|input| numbers[input.0] = Numbers::Integers);
+        let inputs = [graph.input].into_iter().chain(graph.mask);
+        inputs.for_each(|id| numbers[id.0] = graph.input_elements.into());
+        for vector in &graph.vectors {
+            numbers[vector.id.0] = vector.elements.into();
         }
         if let Some(mask) = graph.mask {
-            let mask_channel = View::image(TensorId(0), input).tokens_of_channel(1);
+            let mask_channel = View::image(TensorId(0), shape).tokens_of_channel(1);
             values[mask.0] = Value::View(mask_channel);
         }
         let draft = Draft {
@@ -256,4 +249,40 @@ impl<'a> Lowering<'a> {
         };
         Ok(computation.kind.output_shape(&of)?)
     }
+}
+
+/// The first input, with the dimensions that the file declares.
+fn seen(graph: &Graph, input: &Input) -> View {
+    let shape = input.spec.tensor();
+    let image = View::image(TensorId(0), shape);
+    match graph.input_dims[..] {
+        _ if graph.tokens => image.tokens_of_channel(0),
+        [_] | [_, _] => {
+            let mut features = View::features(TensorId(0), shape);
+            features.dims.truncate(graph.input_dims.len());
+            features
+        }
+        [_, _, _] => View::series(TensorId(0), shape),
+        [_, _, _, _] if input.channels_last => image.permute(&[0, 2, 3, 1]),
+        [_, _, _, _] => image,
+        [_, ref outer @ .., _, _] => {
+            let sides = [shape.height, shape.width].map(|side| Dim::Known(side.into()));
+            let outer = outer.iter().map(|size| Dim::Known(size.unwrap_or(1)));
+            let sizes = [Dim::Batches(1)].into_iter().chain(outer).chain(sides);
+            let sizes: Vec<Dim> = sizes.collect();
+            image.reshape(&sizes, None).unwrap_or(image)
+        }
+        [] => image,
+    }
+}
+
+/// A further input, with the dimensions that the file declares.
+fn vector_seen(vector: &Vector, tensor: TensorId, shape: Tensor) -> View {
+    let flat = View::features(tensor, shape);
+    let known = vector.dims.iter().map(|&size| Dim::Known(size));
+    let sizes: Vec<Dim> = [Dim::Batches(1)].into_iter().chain(known).collect();
+    let view = flat.reshape(&sizes, None).unwrap_or(flat);
+    let mut order: Vec<usize> = (1..view.dims.len()).collect();
+    order.insert(vector.batch.min(order.len()), 0);
+    view.permute(&order)
 }

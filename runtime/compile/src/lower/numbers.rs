@@ -1,5 +1,6 @@
 //! The kinds of numbers that values of a graph have: ONNX has types where the engine has f32.
 
+use crate::graph::Elements;
 use crate::schema::data_type;
 
 /// The kind of numbers that a value has. Tensors hold all of them as f32, which is exact for integers up to 2^24.
@@ -20,6 +21,16 @@ impl Numbers {
             Self::Truths
         } else {
             Self::Integers
+        }
+    }
+}
+
+impl From<Elements> for Numbers {
+    fn from(elements: Elements) -> Self {
+        match elements {
+            Elements::Floats => Self::Floats,
+            Elements::Integers | Elements::Bytes => Self::Integers,
+            Elements::Truths => Self::Truths,
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) const OPERATORS: &[OnnxOperator] = family! {
 /// Padding behind that makes a pool count in whole windows count every started one: what
 /// `ceil_mode` means. A window may begin inside the image or the padding before it, never behind
 /// (the rule of PyTorch and onnxruntime).
-fn ceiling(length: u32, before: u32, after: u32, kernel: u32, stride: u32) -> u32 {
+pub(super) fn ceiling(length: u32, before: u32, after: u32, kernel: u32, stride: u32) -> u32 {
     let [length, before, after, kernel, stride] =
         [length, before, after, kernel, stride].map(i64::from);
     let room = length + before + after - kernel;

@@ -14,7 +14,6 @@ use crate::recorded::differences;
 /// What is not supported yet: the network, and the operators that are refused or a part of the message.
 const REFUSED: &[(&str, &str)] = &[
     ("assign_into_slices", "ScatterND"),
-    ("conv3d", "Conv"),
     ("einsum_three", "Einsum"),
     ("gather_experts", "Gather"),
     ("one_hot_of_arg_max", "OneHot"),

@@ -1,0 +1,166 @@
+//! What the inputs of a file are: a picture, a prepared tensor or a row of tokens first, vectors beside it.
+
+use punctual_model::{VECTOR_LENGTH_MAX, VECTORS_MAX};
+
+use super::ParseError;
+use crate::graph::Elements;
+use crate::schema::{ValueInfoProto, data_type};
+
+/// Most dimensions of an input, the batch included.
+const RANK_MAX: usize = 6;
+
+pub(super) struct Inputs<'a> {
+    /// The picture, the prepared tensor, or the numbers of tokens.
+    pub first: Declared<'a>,
+    pub tokens: bool,
+    pub mask: Option<&'a str>,
+    pub vectors: Vec<VectorInput<'a>>,
+}
+
+/// An input as the file declares it.
+#[derive(Clone)]
+pub(super) struct Declared<'a> {
+    pub name: &'a str,
+    pub elements: Elements,
+    /// What is known only when running is `None`.
+    pub dims: Vec<Option<i64>>,
+    /// The names of sizes that are known only when running.
+    symbols: Vec<Option<&'a str>>,
+}
+
+/// A further input.
+pub(super) struct VectorInput<'a> {
+    pub name: &'a str,
+    pub elements: Elements,
+    /// Which of its dimensions is the batch.
+    pub batch: usize,
+    /// The others.
+    pub dims: Vec<i64>,
+}
+
+pub(super) fn inputs<'a>(free: &[&'a ValueInfoProto]) -> Result<Inputs<'a>, ParseError> {
+    let declared = free.iter().map(|input| Declared::of(input));
+    let declared = declared.collect::<Result<Vec<_>, _>>()?;
+    let unfit = || ParseError::Inputs {
+        found: declared.iter().map(|input| input.name.to_owned()).collect(),
+    };
+    let can_be_first =
+        |input: &&Declared<'_>| matches!(input.elements, Elements::Floats | Elements::Bytes);
+    // The one with most dimensions, of equals the first: the others are vectors.
+    let most = declared
+        .iter()
+        .filter(can_be_first)
+        .map(|input| input.dims.len())
+        .max();
+    let is_first = |input: &Declared<'_>| can_be_first(&input) && Some(input.dims.len()) == most;
+    let Some(at) = declared.iter().position(is_first) else {
+        return tokens(&declared).ok_or_else(unfit);
+    };
+    let first = declared[at].clone();
+    let others = declared
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != at);
+    let vectors = others.map(|(_, input)| input.vector_beside(&first));
+    let vectors = vectors.collect::<Option<Vec<_>>>().ok_or_else(unfit)?;
+    if vectors.len() > VECTORS_MAX {
+        return Err(unfit());
+    }
+    Ok(Inputs {
+        first,
+        tokens: false,
+        mask: None,
+        vectors,
+    })
+}
+
+/// Numbers of tokens, and perhaps a mask of the same shape.
+fn tokens<'a>(declared: &[Declared<'a>]) -> Option<Inputs<'a>> {
+    let is_mask = |input: &Declared<'_>| input.name.contains("mask");
+    let (first, mask) = match declared {
+        [only] => (only, None),
+        [ids, mask] if is_mask(mask) && !is_mask(ids) => (ids, Some(mask)),
+        [mask, ids] if is_mask(mask) && !is_mask(ids) => (ids, Some(mask)),
+        _ => return None,
+    };
+    let same = mask.is_none_or(|mask| mask.dims == first.dims);
+    if !same || first.elements != Elements::Integers || first.dims.len() < 2 {
+        return None;
+    }
+    Some(Inputs {
+        first: first.clone(),
+        tokens: true,
+        mask: mask.map(|mask| mask.name),
+        vectors: Vec::new(),
+    })
+}
+
+impl<'a> Declared<'a> {
+    fn of(info: &'a ValueInfoProto) -> Result<Self, ParseError> {
+        let name = super::name_of(info);
+        let unfit = || ParseError::InputType {
+            name: name.to_owned(),
+        };
+        let tensor = info
+            .r#type
+            .as_ref()
+            .and_then(|kind| kind.tensor_type.as_ref());
+        let tensor = tensor.ok_or_else(unfit)?;
+        let elements = match tensor.elem_type.ok_or_else(unfit)? {
+            data_type::FLOAT | data_type::FLOAT16 | data_type::DOUBLE => Elements::Floats,
+            data_type::INT64 | data_type::INT32 => Elements::Integers,
+            data_type::BOOL => Elements::Truths,
+            data_type::UINT8 => Elements::Bytes,
+            _ => return Err(unfit()),
+        };
+        let shape = tensor.shape.as_ref().ok_or_else(unfit)?;
+        if !(1..=RANK_MAX).contains(&shape.dim.len()) {
+            return Err(unfit());
+        }
+        let dims = shape.dim.iter();
+        Ok(Self {
+            name,
+            elements,
+            // Exporters write open sizes as 0 or -1 too.
+            dims: dims
+                .clone()
+                .map(|dim| dim.dim_value.filter(|size| *size > 0))
+                .collect(),
+            symbols: dims.map(|dim| dim.dim_param.as_deref()).collect(),
+        })
+    }
+
+    /// The input as a vector; `None` if it may not have that many numbers.
+    fn vector_beside(&self, first: &Self) -> Option<VectorInput<'a>> {
+        let batch = usize::from(self.is_state_beside(first));
+        let mut dims = self.dims.clone();
+        dims.remove(batch);
+        let dims: Vec<i64> = dims.into_iter().collect::<Option<_>>()?;
+        let limit = i64::from(VECTOR_LENGTH_MAX);
+        let mut sides = dims
+            .iter()
+            .map(|side| Some(*side).filter(|side| *side <= limit));
+        let length = sides.try_fold(1, |all: i64, side| all.checked_mul(side?))?;
+        (length <= limit).then_some(VectorInput {
+            name: self.name,
+            elements: self.elements,
+            batch,
+            dims,
+        })
+    }
+
+    /// Whether it is a recurrent state as PyTorch has it, (layers, batch, values).
+    fn is_state_beside(&self, first: &Self) -> bool {
+        let ([layers, batch, Some(_)], Some(images)) = (&self.dims[..], first.dims.first()) else {
+            return false;
+        };
+        let named = self.symbols[1].is_some_and(|name| first.symbols[0] == Some(name));
+        match (layers, batch) {
+            (Some(_), None) => true,
+            (None, None) => named && self.symbols[0] != self.symbols[1],
+            // For a fixed number of images.
+            (Some(layers), batch) => batch == images && Some(*layers) != *images,
+            (None, Some(_)) => false,
+        }
+    }
+}
