@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use punctual_core::STAGES_MAX;
 use punctual_model::{AnswerKind, Exit, ONLY_OUTPUT, Output, ScoreForm, Scores, Tensor, TensorId};
-use punctual_types::{Activation, Element};
+use punctual_types::{Activation, Element, Quantisation};
 
 use crate::error::CompileError;
 use crate::graph::{Graph, ValueId};
@@ -353,7 +353,8 @@ fn outputs(
         }
         let view = seen(lowering, exit, name, *value)?;
         let Some(reduction) = reductions.iter().find(|one| one.output == *name) else {
-            outputs.push(output(exit, name, &view, element(graph, *value))?);
+            let Typed { view, element } = typed(lowering, graph, &exit.name, view, *value)?;
+            outputs.push(output(exit, name, &view, element)?);
             continue;
         };
         let full_name = format!("{}/{name}", exit.name);
@@ -441,6 +442,42 @@ fn seen(
             Err(CompileError::ExitNotComputed { exit })
         }
     }
+}
+
+/// A view, and what its elements are to the client.
+struct Typed {
+    view: view_algebra::View,
+    element: Element,
+}
+
+/// An output with the type that the file declares, which may be bytes.
+fn typed(
+    lowering: &mut Lowering<'_>,
+    graph: &Graph,
+    exit: &str,
+    view: view_algebra::View,
+    value: ValueId,
+) -> Result<Typed, CompileError> {
+    let at = graph.outputs.iter().position(|id| *id == value);
+    let declared = at.and_then(|at| graph.output_types[at]);
+    let signed = declared == Some(data_type::INT8);
+    if !signed && declared != Some(data_type::UINT8) {
+        let element = element(graph, value);
+        return Ok(Typed { view, element });
+    }
+    let bytes = lowering.bytes(exit, &view, signed);
+    let (view, Quantisation { scale, zero }) =
+        bytes.map_err(|problem| CompileError::Reduction {
+            exit: exit.to_owned(),
+            problem,
+        })?;
+    let element = if signed {
+        let zero = zero.wrapping_sub(128).cast_signed();
+        Element::I8 { scale, zero }
+    } else {
+        Element::U8 { scale, zero }
+    };
+    Ok(Typed { view, element })
 }
 
 /// The type that the file declares.

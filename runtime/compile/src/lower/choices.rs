@@ -1,5 +1,6 @@
 //! Comparisons, booleans, and the choice between two values. A boolean is 1 or 0.
 
+use punctual_model::OperatorKind;
 use punctual_types::{BinaryFunction, UnaryFunction};
 
 use super::arithmetic::Operand;
@@ -79,14 +80,11 @@ impl Lowering<'_> {
         attributes.finish()?;
         let view = self.view(node, 0)?.clone();
         let target = to.map_or_else(|| self.numbers(node, 1), Numbers::of_type);
-        let is_supported = |to: i64| {
-            let wide = [data_type::INT32, data_type::INT64, data_type::BOOL].map(i64::from);
-            wide.contains(&to) || data_type::FLOATS.map(i64::from).contains(&to)
-        };
         // A boolean is 0 or 1 in every type.
         let from = self.numbers(node, 0);
-        if let Some(to) = to.filter(|to| from != Numbers::Truths && !is_supported(*to)) {
-            let supported = "float32, float16, float64, int32, int64 or bool, of a tensor computed from the input";
+        let holds = |to: i64| from == Numbers::Truths || self.is_held_by(to, &view);
+        if let Some(to) = to.filter(|to| !holds(*to)) {
+            let supported = "float32, float16, float64, int32, int64 or bool; int8 or uint8 of positions that fit";
             return Err(Problem::attribute("to", &Attribute::Int(to), supported));
         }
         let view = match (from, target) {
@@ -100,6 +98,25 @@ impl Lowering<'_> {
             _ => view,
         };
         self.set(node, Value::View(view))
+    }
+
+    /// Whether a type has all values of a tensor that is computed from the input: of bytes that is known of positions.
+    fn is_held_by(&self, to: i64, view: &View) -> bool {
+        let wide = [data_type::INT32, data_type::INT64, data_type::BOOL].map(i64::from);
+        let most = match i32::try_from(to) {
+            Ok(data_type::UINT8) => 1 << 8,
+            Ok(data_type::INT8) => 1 << 7,
+            _ => return wide.contains(&to) || data_type::FLOATS.map(i64::from).contains(&to),
+        };
+        let mut operators = self.draft.operators.iter();
+        let writer = operators.find(|operator| operator.output == view.tensor);
+        writer.is_some_and(|writer| match &writer.kind {
+            OperatorKind::TopK(top) => top
+                .axis
+                .index()
+                .is_some_and(|axis| self.shape(writer.input).sides()[axis] <= most),
+            _ => false,
+        })
     }
 
     /// 1 where the values equal 0, or where they do not.

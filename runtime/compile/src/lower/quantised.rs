@@ -7,6 +7,7 @@ use punctual_types::Quantisation;
 
 use super::lowering::Lowering;
 use super::value::Value;
+use super::view_algebra::View;
 use super::vocabulary::{OnnxOperator, family};
 use crate::graph::{Attribute, Attributes, Constant, Data, Floats, Node};
 use crate::problem::Problem;
@@ -103,6 +104,25 @@ impl Lowering<'_> {
         {
             self.draft.steps.insert(view.tensor, Rc::clone(steps));
         }
+    }
+
+    /// The bytes of an output that the file declares to be bytes: those of a quantised tensor, or of integers that fit.
+    pub(crate) fn bytes(
+        &mut self,
+        exit: &str,
+        view: &View,
+        signed: bool,
+    ) -> Result<(View, Quantisation), Problem> {
+        if let Some(quantisation) = self.draft.quantised.get(&view.tensor) {
+            return Ok((view.clone(), *quantisation));
+        }
+        let node = Node::of_exit(exit);
+        let view = self.covering(&node, view)?;
+        let output = self.emit(&node, Convert, view.tensor, &[])?;
+        let zero = if signed { SIGNED as u8 } else { 0 };
+        let quantisation = Quantisation { scale: 1.0, zero };
+        self.draft.quantised.insert(output, quantisation);
+        Ok((view.of(output), quantisation))
     }
 
     /// Whether the result is signed bytes: as the zero point is, or as `output_dtype` says where there is none.

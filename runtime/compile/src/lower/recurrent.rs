@@ -265,6 +265,13 @@ impl Lowering<'_> {
             Value::View(view) if view.dims.len() == 3 => view.clone(),
             other => return Err(self.wrong(at, "initial state", other, expected)),
         };
+        // In a file for one image a state of one layer has two dimensions that could be the batch.
+        let other = view.dims[1 - position].is_empty();
+        let view = if self.fixed == Some(1) && view.is_batch(position) && other {
+            view.permute(&[1, 0, 2])
+        } else {
+            view
+        };
         let first = direction as i64;
         let one = self.sliced(node, &view, position, [first, first + 1, 1])?;
         match one.squeeze(position) {

@@ -129,7 +129,7 @@ impl Lowering<'_> {
 
     pub(super) fn squeeze(&mut self, node: &Node) -> Result<(), Problem> {
         let axes = self.axes(node)?;
-        let view = self.view(node, 0)?;
+        let view = self.view(node, 0)?.clone();
         let rank = view.dims.len();
         let mut axes = match axes {
             Some(axes) => positions("axes", &axes, rank)?,
@@ -138,12 +138,22 @@ impl Lowering<'_> {
         axes.sort_unstable();
         let mut squeezed = view.clone();
         for &axis in axes.iter().rev() {
-            squeezed = squeezed.squeeze(axis).ok_or_else(|| {
+            squeezed = self.without(node, &squeezed, axis)?.ok_or_else(|| {
                 let found = Attribute::Ints(axes.iter().map(|&axis| axis as i64).collect());
                 Problem::attribute("axes", &found, "dimensions of one position")
             })?;
         }
         self.set(node, Value::View(squeezed))
+    }
+
+    /// A view without a dimension of one position, which in a file for one image may be the batch.
+    fn without(&mut self, node: &Node, view: &View, dim: usize) -> Result<Option<View>, Problem> {
+        let mut sizes = view.sizes();
+        if self.fixed != Some(1) || sizes[dim] != Dim::Batches(1) || sizes.len() == 1 {
+            return Ok(view.squeeze(dim));
+        }
+        sizes.remove(dim);
+        self.reshaped(node, view, &sizes).map(Some)
     }
 
     pub(super) fn unsqueeze(&mut self, node: &Node) -> Result<(), Problem> {
@@ -218,6 +228,12 @@ impl Lowering<'_> {
         }
         if let Some(part) = sliced(view, dim, start, end, step) {
             return Ok(part);
+        }
+        // All images of a file for so many of them.
+        if let (Dim::Batches(1), Some(images)) = (view.sizes()[dim], self.fixed)
+            && range(images, start, end, step) == Some([0, images.unsigned_abs(), 1])
+        {
+            return Ok(view.clone());
         }
         let unfit = |lowering: &Self| lowering.no_slice(node);
         let Dim::Known(size) = view.sizes()[dim] else {
@@ -358,15 +374,18 @@ impl Lowering<'_> {
             let found = self.required(node, 1, "indices")?;
             return Err(self.wrong(1, "indices", found, "integers known when compiling"));
         }
-        let Dim::Known(size) = view.sizes()[axis] else {
-            return Err(self.no_slice(node));
+        let size = match (view.sizes()[axis], self.fixed) {
+            (Dim::Known(size), _) => size,
+            // Of one image the first is all.
+            (Dim::Batches(1), Some(1)) => 1,
+            _ => return Err(self.no_slice(node)),
         };
         let Some((dims, positions)) = self.positions(node, 1, size) else {
             return Err(self.no_slice(node));
         };
         let picked = self.taken(node, &view, axis, &positions)?;
         let picked = match dims[..] {
-            [] => picked.squeeze(axis),
+            [] => self.without(node, &picked, axis)?,
             [_] => Some(picked),
             _ => {
                 let mut sizes = picked.sizes();
