@@ -12,8 +12,8 @@ use std::path::Path;
 
 use punctual_ipc::internals::small_terms;
 use punctual_ipc::{
-    Answer, ChannelFault, Connection, Descriptor, FrameSpec, Listener, ResultRecord, Results,
-    StreamTerms, Submissions, Verdict,
+    Answer, ChannelFault, Connection, Descriptor, FrameSpec, Listener, PixelFormat, ResultRecord,
+    Results, StreamTerms, Submissions, Verdict,
 };
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Poller, Readiness};
@@ -302,7 +302,7 @@ fn admit(connection: Connection, fault: Fault, poller: &Poller, token: u64) -> O
     let terms = StreamTerms {
         slots: 16,
         results: 16,
-        frame: FrameSpec::packed(hello.format, 64, 48),
+        frame: FrameSpec::packed(hello.format.unwrap_or(PixelFormat::Rgb8), 64, 48),
         ..small_terms()
     };
     poller.remove(connection.as_fd()).ok()?;

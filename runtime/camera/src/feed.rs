@@ -2,17 +2,17 @@
 
 use std::os::fd::AsFd;
 
-use log::debug;
-use punctual_client::{
-    Client, ConnectError, Crop, Lost, PixelFormat, Refusal, ResultRecord, SubmitError, now_ns,
-};
+use log::{debug, info, warn};
+use punctual_client::{Client, Lost, ResultRecord, SubmitError, now_ns};
 use punctual_platform::OsError;
-use punctual_platform::poll::Poller;
+use punctual_platform::poll::{Poller, wait_readable};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::v4l2::{Capture, CaptureError};
 
 use crate::Options;
+use crate::fault::Fault;
 use crate::pixels::{Copying, LayoutError, asked_for};
+use crate::stamps::Stamps;
 use crate::tally::Tally;
 
 /// How long to wait for a daemon at the start, in ns.
@@ -20,6 +20,9 @@ const OPEN_NS: u64 = 10_000_000_000;
 
 /// How long to wait for the last verdicts, in ns.
 const LAST_NS: u64 = 2_000_000_000;
+
+/// How long to leave a driver alone that failed, in ns. It may fail again at once, and would take a whole core.
+const PAUSE_NS: u64 = 20_000_000;
 
 const CAMERA: u64 = 0;
 const SIGNALS: u64 = 1;
@@ -36,9 +39,8 @@ pub enum FeedError {
     Lost(#[from] Lost),
     #[error("no frame for {ms} ms: check the camera's connection, or raise --silence-ms")]
     Silent { ms: u64 },
-    /// The driver's frames are shorter than its format.
-    #[error("the driver's frame has {bytes} bytes, too few for its own format")]
-    Short { bytes: usize },
+    #[error("no usable frame for {ms} ms, {faults} faults in a row, the last: {last}")]
+    Faulty { ms: u64, faults: u64, last: Fault },
     /// The requested crop reaches beyond the frame.
     #[error("{0}: see --crop")]
     Crop(SubmitError),
@@ -50,35 +52,23 @@ impl FeedError {
     /// The code that the program ends with; `--help` documents them.
     pub const fn code(&self) -> u8 {
         match self {
-            Self::Layout(_) | Self::Lost(_) | Self::Short { .. } | Self::Crop(_) => 3,
+            Self::Layout(_) | Self::Lost(_) | Self::Crop(_) => 3,
             Self::Capture(CaptureError::Open { .. } | CaptureError::NoCapture { .. }) => 4,
-            Self::Capture(_) | Self::Silent { .. } | Self::Os(_) => 5,
+            Self::Capture(_) | Self::Silent { .. } | Self::Faulty { .. } | Self::Os(_) => 5,
         }
     }
 }
 
 /// Feeds until the frames are done or a signal comes; then waits for the verdicts that are open.
 pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, FeedError> {
-    // The device first: a camera that is not there should be said before a daemon is waited for.
-    let mut capture = Capture::open(&options.device)?;
-    let mut client = connected(options)?;
-    let wanted = *client.frame();
-    let given = capture.set_format(asked_for(&wanted)?)?;
-    debug!(
-        "task {:?} wants {wanted:?}, the camera gives {given:?}",
-        options.task
-    );
-    let copying = Copying::new(&given, &wanted)?;
-    capture.start(options.buffers)?;
-
+    let mut feed = Feed::start(options, signals)?;
     let mut poller = Poller::new(2)?;
-    poller.add(capture.as_fd(), CAMERA)?;
+    poller.add(feed.capture.as_fd(), CAMERA)?;
     poller.add(signals.as_fd(), SIGNALS)?;
-    let mut tally = Tally::default();
-    let mut next_sequence = None;
-    let mut connections = client.connections();
-    while options.frames.is_none_or(|frames| tally.captured < frames) {
-        let limit_ns = now_ns() + options.silence_ms * 1_000_000;
+    let mut connections = feed.client.connections();
+    let frames = options.frames.unwrap_or(u64::MAX);
+    while feed.tally.captured < frames {
+        let limit_ns = feed.limit_ns();
         let mut camera = false;
         let mut signal = false;
         for ready in poller.wait(Some(limit_ns)) {
@@ -88,103 +78,190 @@ pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, Fe
         if signal {
             break;
         }
-        if !camera && now_ns() >= limit_ns {
+        if camera {
+            match feed.take() {
+                Err(FeedError::Capture(CaptureError::Interrupted(_))) => feed.restart()?,
+                taken => taken?,
+            }
+        }
+        // A device that is ready and has nothing is silent, too.
+        if feed.limit_ns() == limit_ns && now_ns() >= limit_ns {
             let ms = options.silence_ms;
             return Err(FeedError::Silent { ms });
         }
-        let crop = Crop {
-            x: options.crop.0,
-            y: options.crop.1,
-        };
-        take(
-            &mut capture,
-            &mut client,
-            &copying,
-            crop,
-            &mut next_sequence,
-            &mut tally,
-        )?;
-        while let Some(result) = client.try_verdict()? {
-            tally.count(&result);
+        while let Some(result) = feed.client.try_verdict()? {
+            count(&mut feed.tally, &result);
         }
-        if client.connections() > connections {
-            connections = client.connections();
+        if feed.client.connections() > connections {
+            connections = feed.client.connections();
             debug!("connected anew, the {connections}. time");
         }
     }
-    drop(capture);
-    tally.missing = last_verdicts(&mut client, |result| tally.count(result))?;
-    Ok(tally)
+    feed.end()
 }
 
-/// A client for frames of the format that was asked for; if none was, of the manifest's, which the
-/// daemon says when it refuses another.
-fn connected(options: &Options) -> Result<Client, Lost> {
-    let until_ns = now_ns() + OPEN_NS;
-    let open = |format| {
-        punctual_client::Options::new(&options.socket, &options.task, format).open(Some(until_ns))
-    };
-    if let Some(format) = options.format {
-        return open(format);
-    }
-    match open(PixelFormat::Nv12) {
-        Err(Lost::Refused(refused)) => match *refused {
-            ConnectError::Refused(Refusal::Format { expected }) => open(expected),
-            _ => Err(Lost::Refused(refused)),
-        },
-        other => other,
-    }
+/// Faults without a usable frame in between.
+struct Faults {
+    since_ns: u64,
+    count: u64,
 }
 
-/// Submits the frame that the driver has, if it has one, there is a slot, and it is whole.
-fn take(
-    capture: &mut Capture,
-    client: &mut Client,
-    copying: &Copying,
-    crop: Crop,
-    next_sequence: &mut Option<u32>,
-    tally: &mut Tally,
-) -> Result<(), FeedError> {
-    let Some(frame) = capture.frame()? else {
-        return Ok(());
-    };
-    tally.captured += 1;
-    // The driver's count wraps around.
-    let expected = next_sequence.replace(frame.sequence.wrapping_add(1));
-    let gap = expected.map_or(0, |expected| frame.sequence.wrapping_sub(expected));
-    tally.dropped_by_driver += u64::from(gap);
-    if frame.damaged {
-        tally.damaged += 1;
-        return Ok(());
-    }
-    let captured_ns = frame.captured_ns.unwrap_or_else(now_ns);
-    let Some(mut slot) = client.slot(Some(0))? else {
-        tally.skipped += 1;
-        return Ok(());
-    };
-    if !copying.copy(frame.bytes(), slot.pixels()) {
-        let bytes = frame.bytes().len();
-        return Err(FeedError::Short { bytes });
-    }
-    // The driver can have its buffer back before the frame is answered.
-    drop(frame);
-    match slot.submit(captured_ns, None, crop) {
-        Ok(_) => tally.submitted += 1,
-        Err(error @ SubmitError::Crop { .. }) => return Err(FeedError::Crop(error)),
-        // The daemon went away since the slot was obtained, or verdicts must be read first.
-        Err(_) => tally.skipped += 1,
-    }
-    Ok(())
+/// A camera and the daemon that it feeds.
+struct Feed<'o> {
+    options: &'o Options,
+    signals: &'o TerminationSignals,
+    capture: Capture,
+    client: Client,
+    copying: Copying,
+    stamps: Stamps,
+    tally: Tally,
+    /// What the driver's count of frames is next, if it drops none.
+    next_sequence: Option<u32>,
+    /// When the driver last gave a frame or an error.
+    heard_ns: u64,
+    faults: Option<Faults>,
 }
 
-/// Waits for what is open; returns how many verdicts did not come.
-fn last_verdicts(client: &mut Client, mut count: impl FnMut(&ResultRecord)) -> Result<u64, Lost> {
-    let limit_ns = now_ns() + LAST_NS;
-    while client.unanswered() > 0 {
-        let Some(result) = client.verdict(Some(limit_ns))? else {
-            break;
+impl<'o> Feed<'o> {
+    fn start(options: &'o Options, signals: &'o TerminationSignals) -> Result<Self, FeedError> {
+        // The device first: a camera that is not there should be said before a daemon is waited for.
+        let mut capture = Capture::open(&options.device)?;
+        let client = punctual_client::Options::new(&options.socket, &options.task, options.format)
+            .open(Some(now_ns() + OPEN_NS))?;
+        let wanted = *client.frame();
+        let given = capture.set_format(asked_for(&wanted)?)?;
+        debug!(
+            "task {:?} wants {wanted:?}, the camera gives {given:?}",
+            options.task
+        );
+        let copying = Copying::new(&given, &wanted)?;
+        capture.start(options.buffers)?;
+        Ok(Self {
+            options,
+            signals,
+            capture,
+            client,
+            copying,
+            stamps: Stamps::new(options.stamp),
+            tally: Tally::default(),
+            next_sequence: None,
+            heard_ns: now_ns(),
+            faults: None,
+        })
+    }
+
+    fn silence_ns(&self) -> u64 {
+        self.options.silence_ms * 1_000_000
+    }
+
+    /// When the driver was silent for too long.
+    fn limit_ns(&self) -> u64 {
+        self.heard_ns + self.silence_ns()
+    }
+
+    /// Submits the frame that the driver has, if it has one, there is a slot, and it is usable.
+    fn take(&mut self) -> Result<(), FeedError> {
+        let Some(frame) = self.capture.frame()? else {
+            return Ok(());
         };
-        count(&result);
+        self.heard_ns = frame.received_ns;
+        self.tally.captured += 1;
+        // The driver's count wraps around.
+        let expected = (self.next_sequence).replace(frame.sequence.wrapping_add(1));
+        let gap = expected.map_or(0, |expected| frame.sequence.wrapping_sub(expected));
+        self.tally.dropped_by_driver += u64::from(gap);
+        let content = Fault::of_content(&frame, self.copying.bytes());
+        let captured = content.and_then(|()| self.stamps.capture_ns(&frame).map_err(Fault::Stamp));
+        let captured_ns = match captured {
+            Ok(captured_ns) => captured_ns,
+            Err(fault) => {
+                drop(frame);
+                return self.miss(fault);
+            }
+        };
+        self.faults = None;
+        let Some(mut slot) = self.client.slot(Some(0))? else {
+            self.tally.skipped += 1;
+            return Ok(());
+        };
+        self.copying.copy(frame.bytes(), slot.pixels());
+        // The driver can have its buffer back before the frame is answered.
+        drop(frame);
+        match slot.submit(captured_ns, None, self.options.crop()) {
+            Ok(_) => self.tally.submitted += 1,
+            Err(error @ SubmitError::Crop { .. }) => return Err(FeedError::Crop(error)),
+            // The daemon went away since the slot was obtained, or verdicts must be read first.
+            Err(_) => self.tally.skipped += 1,
+        }
+        Ok(())
     }
-    Ok(client.unanswered())
+
+    /// The driver failed. It is started anew until it does not fail at that; a signal ends this.
+    fn restart(&mut self) -> Result<(), FeedError> {
+        loop {
+            self.heard_ns = now_ns();
+            self.next_sequence = None;
+            self.miss(Fault::Interrupted)?;
+            if wait_readable(self.signals.as_fd(), Some(self.heard_ns + PAUSE_NS)) {
+                return Ok(());
+            }
+            match self.capture.restart() {
+                Err(CaptureError::Interrupted(_)) => {}
+                done => {
+                    self.heard_ns = now_ns();
+                    return Ok(done?);
+                }
+            }
+        }
+    }
+
+    /// Counts a frame that cannot be used. For the task a camera that gives no other is as good as silent, so its time is
+    /// the same.
+    fn miss(&mut self, fault: Fault) -> Result<(), FeedError> {
+        if self.tally.count_fault(fault) {
+            warn!("a frame is missed: {fault}; the next of this kind are only counted");
+        }
+        let since_ns = self.heard_ns;
+        let faults = self.faults.get_or_insert(Faults { since_ns, count: 0 });
+        faults.count += 1;
+        let (since_ns, faults) = (faults.since_ns, faults.count);
+        if self.heard_ns < since_ns + self.silence_ns() {
+            return Ok(());
+        }
+        Err(FeedError::Faulty {
+            ms: self.options.silence_ms,
+            faults,
+            last: fault,
+        })
+    }
+
+    /// Waits for the verdicts that are open.
+    fn end(self) -> Result<Tally, FeedError> {
+        let Self {
+            capture,
+            mut client,
+            mut tally,
+            ..
+        } = self;
+        drop(capture);
+        let limit_ns = now_ns() + LAST_NS;
+        while client.unanswered() > 0 {
+            let Some(result) = client.verdict(Some(limit_ns))? else {
+                break;
+            };
+            count(&mut tally, &result);
+        }
+        tally.missing = client.unanswered();
+        Ok(tally)
+    }
+}
+
+fn count(tally: &mut Tally, result: &ResultRecord) {
+    if tally.count(result) {
+        let age_ms = result.finished_ns.saturating_sub(result.captured_ns) as f64 / 1e6;
+        let verdict = result.verdict;
+        info!(
+            "{verdict} ({age_ms:.1} ms after its capture); the next of this kind are only counted"
+        );
+    }
 }

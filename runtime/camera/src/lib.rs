@@ -2,8 +2,10 @@
 //! library in the place of the device.
 #![forbid(unsafe_code)]
 
+mod fault;
 mod feed;
 mod pixels;
+mod stamps;
 mod tally;
 
 use std::path::PathBuf;
@@ -12,9 +14,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use log::error;
+use punctual_client::Crop;
 use punctual_platform::logging::{self, ENVIRONMENT, Levels};
 use punctual_platform::signals::TerminationSignals;
 use punctual_types::PixelFormat;
+use stamps::Stamp;
 
 /// Feeds a task of punctuald with the frames of a V4L2 camera.
 #[derive(Debug, Parser)]
@@ -27,13 +31,19 @@ EXAMPLES:
   punctual-v4l2 --device /dev/video0 --socket /tmp/punctual.sock --task camera --format yuyv --frames 300 --json
   punctual-v4l2 --task front --log debug
 
-The frame's size is the manifest's, and the format, unless it is given; the driver must deliver exactly these, with any stride. A frame's time is the
-driver's time stamp, if that is of the monotonic clock, else the moment at which it was received. A frame that
+The frame's size is the manifest's, and the format, unless it is given; the driver must deliver exactly these, with any stride. A frame that
 comes while every slot is in use, or while there is no daemon, is skipped; the program connects anew by itself.
 SIGTERM and SIGINT end it, once all submitted frames have their verdicts.
 
+A frame's capture time, from which its deadline counts, is the driver's time stamp. A stamp cannot be true if it is zero,
+of another clock than CLOCK_MONOTONIC, ahead of it, older than 10 s, or not after the one before. Such a frame is not
+submitted, as its age is not known; with --stamp receipt the driver's stamps are not looked at. Nor are frames submitted
+that are damaged, empty, shorter than their format or longer than their buffer. After EIO the camera is started anew.
+Faults are counted by kind and the first of each kind is logged; so are verdicts without an answer, by reason. When
+there was no usable frame for --silence-ms, the program ends.
+
 TERMINATION CODES: 0 done; 1 a verdict is missing; 2 wrong usage; 3 the camera cannot give what the task wants, or
-the daemon refused; 4 the device cannot be opened, or standard output not be written; 5 the camera sent no frame in time, or the
+the daemon refused; 4 the device cannot be opened, or standard output not be written; 5 the camera sent no usable frame in time, or the
 system refused; 141 the reader of standard output closed it."
 )]
 pub struct Options {
@@ -58,9 +68,12 @@ pub struct Options {
     /// Number of buffers to request from the driver.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=32))]
     buffers: u32,
-    /// Time without a frame after which the program ends with an error, in milliseconds.
+    /// Time without a usable frame after which the program ends with an error, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     silence_ms: u64,
+    /// What a frame's capture time is.
+    #[arg(long, value_enum, default_value = "capture")]
+    stamp: Stamp,
     /// Log level, on standard error or in the journal: `error`, `warn`, `info`, `debug` or `trace`. A
     /// module may have its own: `info,punctual_camera::feed=debug`.
     #[arg(long, value_name = "LEVEL", env = ENVIRONMENT, hide_env_values = true, default_value = "info")]
@@ -68,6 +81,13 @@ pub struct Options {
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+impl Options {
+    const fn crop(&self) -> Crop {
+        let (x, y) = self.crop;
+        Crop { x, y }
+    }
 }
 
 fn formats() -> impl TypedValueParser<Value = PixelFormat> {

@@ -4,11 +4,13 @@
 #[path = "../../client/tests/echo_daemon/mod.rs"]
 mod echo_daemon;
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use echo_daemon::EchoDaemon;
 use punctual_client::{FrameSpec, OutputTerms, PixelFormat, StreamTerms};
+use serde_json::json;
 
 /// The path that the library answers for. Nothing lies there.
 const DEVICE: &str = "/dev/video-of-the-test";
@@ -49,15 +51,34 @@ fn daemon(format: PixelFormat) -> EchoDaemon {
     })
 }
 
-/// Runs the program on the camera with these variables, for this daemon.
-fn run(daemon: &EchoDaemon, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Output> {
+/// The program on the camera with these variables, for this daemon.
+fn command(daemon: &EchoDaemon, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Command> {
     let library = camera()?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual-v4l2"));
     command.args(["--device", DEVICE, "--task", "any", "--json", "--socket"]);
     command.arg(daemon.path()).args(arguments);
     command.env("LD_PRELOAD", library).env("FAKE_V4L2", DEVICE);
     command.envs(variables.iter().copied());
+    Some(command)
+}
+
+fn run(daemon: &EchoDaemon, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Output> {
+    let mut command = command(daemon, arguments, variables)?;
     Some(command.output().expect("the program starts"))
+}
+
+/// Runs the program on a camera whose first frames, `faults` of them, have this fault.
+fn run_with(fault: &str, faults: &str, arguments: &[&str]) -> Option<Output> {
+    let daemon = daemon(PixelFormat::Gray8);
+    // Slow enough that few frames are skipped.
+    let variables = [
+        ("FAKE_V4L2_FAULT", fault),
+        ("FAKE_V4L2_FAULTS", faults),
+        ("FAKE_V4L2_PERIOD_US", "20000"),
+    ];
+    let output = run(&daemon, arguments, &variables);
+    assert_eq!(daemon.stop().torn, 0);
+    output
 }
 
 fn code_and_words(output: &Output) -> (Option<i32>, String) {
@@ -66,8 +87,11 @@ fn code_and_words(output: &Output) -> (Option<i32>, String) {
 }
 
 fn count(output: &Output, key: &str) -> u64 {
-    let tally: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    tally[key].as_u64().expect("a number")
+    tally(output)[key].as_u64().expect("a number")
+}
+
+fn tally(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 #[test]
@@ -105,6 +129,8 @@ fn the_format_is_the_manifests_unless_it_is_given() {
         };
         assert_eq!(output.status.code(), Some(0), "{format:?}: {output:?}");
         assert!(count(&output, "submitted") > 0, "{format:?}: {output:?}");
+        // A daemon logs each refusal.
+        assert_eq!(daemon.stop().refused, 0, "{format:?}");
     }
     let daemon = daemon(PixelFormat::Yuyv);
     let Some(output) = run(&daemon, &["--frames", "4", "--format", "nv12"], &[]) else {
@@ -116,16 +142,152 @@ fn the_format_is_the_manifests_unless_it_is_given() {
 }
 
 #[test]
-fn a_frame_that_the_driver_calls_damaged_is_counted_and_not_submitted() {
-    let daemon = daemon(PixelFormat::Gray8);
-    let arguments = ["--format", "gray8", "--frames", "6"];
-    let variables = [("FAKE_V4L2_DAMAGED", "0"), ("FAKE_V4L2_PERIOD_US", "20000")];
-    let Some(output) = run(&daemon, &arguments, &variables) else {
+fn a_frame_that_is_damaged_or_has_not_its_bytes_is_counted_by_kind_and_not_submitted() {
+    for (fault, words) in [
+        ("damaged", "a frame is damaged"),
+        ("empty", "an empty buffer"),
+        ("short", "3071 bytes, a frame of its format has 3072"),
+        ("overlong", "3073 bytes are in a buffer of 3072"),
+    ] {
+        // More than there are buffers: each must be given back.
+        let Some(output) = run_with(fault, "6", &["--frames", "10"]) else {
+            return;
+        };
+        let (code, said) = code_and_words(&output);
+        assert_eq!(code, Some(0), "{fault}: {said}");
+        assert_eq!(said.matches(words).count(), 1, "{fault}: {said}");
+        assert_eq!(tally(&output)["faults"], json!({ fault: 6 }), "{fault}");
+        let others = count(&output, "submitted") + count(&output, "skipped");
+        assert_eq!(others, 4, "{fault}: {output:?}");
+    }
+}
+
+#[test]
+fn a_frame_whose_stamp_cannot_be_true_is_counted_by_kind_and_not_submitted() {
+    for (fault, kind, words) in [
+        ("zero", "stamp_zero", "is zero"),
+        ("ahead", "stamp_ahead", "s ahead of CLOCK_MONOTONIC"),
+        ("realtime", "stamp_ahead", "s ahead of CLOCK_MONOTONIC"),
+        ("old", "stamp_old", "s before the frame's receipt"),
+        ("copied", "stamp_copied", "a copy of another device's"),
+        ("unknown", "stamp_unknown_clock", "does not name"),
+        ("equal", "stamp_repeated", "does not lie after"),
+    ] {
+        let Some(output) = run_with(fault, "6", &["--frames", "10"]) else {
+            return;
+        };
+        let (code, said) = code_and_words(&output);
+        assert_eq!(code, Some(0), "{fault}: {said}");
+        assert_eq!(said.matches(words).count(), 1, "{fault}: {said}");
+        assert!(said.contains("`--stamp receipt`"), "{fault}: {said}");
+        // The first of equal ones is credible.
+        let faulty = 6 - u64::from(fault == "equal");
+        assert_eq!(tally(&output)["faults"], json!({ kind: faulty }), "{fault}");
+        let others = count(&output, "submitted") + count(&output, "skipped");
+        assert_eq!(others, 10 - faulty, "{fault}: {output:?}");
+    }
+}
+
+#[test]
+fn whatever_the_stamps_are_frames_are_submitted_by_the_time_of_receipt_if_that_is_asked_for() {
+    for fault in ["zero", "ahead", "old", "copied", "unknown", "equal"] {
+        let arguments = ["--frames", "6", "--stamp", "receipt"];
+        let Some(output) = run_with(fault, "6", &arguments) else {
+            return;
+        };
+        assert_eq!(output.status.code(), Some(0), "{fault}: {output:?}");
+        assert_eq!(tally(&output)["faults"], json!({}), "{fault}");
+        assert!(count(&output, "submitted") > 0, "{fault}: {output:?}");
+    }
+}
+
+#[test]
+fn a_camera_without_a_usable_frame_ends_the_program_with_the_fault_and_how_many_there_were() {
+    for (fault, words) in [
+        ("short", "the last: the driver gave 3071 bytes"),
+        ("unknown", "`--stamp receipt` takes the time of receipt"),
+    ] {
+        let Some(output) = run_with(fault, "1000", &["--silence-ms", "300"]) else {
+            return;
+        };
+        let (code, said) = code_and_words(&output);
+        assert_eq!(code, Some(5), "{fault}: {said}");
+        let end = said.lines().last().expect("a message");
+        assert!(end.contains("no usable frame for 300 ms, "), "{said}");
+        assert!(end.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn a_driver_that_fails_with_eio_is_started_anew_and_its_lost_buffers_are_found_again() {
+    // More often than there are buffers.
+    let Some(output) = run_with("eio", "6", &["--frames", "10"]) else {
         return;
     };
+    let (code, said) = code_and_words(&output);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(said.matches("EIO").count(), 1, "{said}");
+    assert_eq!(tally(&output)["faults"], json!({ "interrupted": 6 }));
+    assert_eq!(count(&output, "captured"), 10);
+    // It counts from 0 again, which is no gap of four thousand million frames.
+    assert!(count(&output, "dropped_by_driver") < 1000, "{output:?}");
+}
+
+#[test]
+fn a_driver_that_does_nothing_but_fail_is_left_alone_between_attempts_and_ends_the_program() {
+    let Some(output) = run_with("eio", "1000", &["--silence-ms", "300"]) else {
+        return;
+    };
+    let (code, said) = code_and_words(&output);
+    assert_eq!(code, Some(5), "{said}");
+    let faults = said.split("300 ms, ").nth(1).expect("the last message");
+    let faults = faults.split(' ').next().expect("a number");
+    let faults: u32 = faults.parse().expect("a number");
+    // One each 20 ms at most, and the first.
+    assert!((2..=16).contains(&faults), "{said}");
+}
+
+#[test]
+fn a_signal_ends_the_program_while_its_driver_fails() {
+    let daemon = daemon(PixelFormat::Gray8);
+    let arguments = ["--silence-ms", "600000"];
+    let Some(mut command) = command(&daemon, &arguments, &[("FAKE_V4L2_FAULT", "eio")]) else {
+        return;
+    };
+    command.stderr(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = command.spawn().expect("the program starts");
+    let said = BufReader::new(program.stderr.take().expect("a pipe"));
+    let failed = |line: std::io::Result<String>| line.expect("words").contains("EIO");
+    assert!(said.lines().any(failed), "it ended without a word on EIO");
+    let id = program.id().to_string();
+    let status = Command::new("kill").args(["-TERM", &id]).status();
+    assert!(status.expect("kill runs").success());
+    let output = program.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(count(&output, "damaged"), 1);
-    assert_eq!(count(&output, "submitted") + count(&output, "skipped"), 5);
+    assert_eq!(count(&output, "captured"), 0);
+}
+
+#[test]
+fn a_buffer_that_was_never_made_ends_the_program() {
+    let Some(output) = run_with("index", "1", &[]) else {
+        return;
+    };
+    let (code, said) = code_and_words(&output);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(
+        said.contains("an impossible buffer: number 4 of 4"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_camera_that_is_ready_and_has_nothing_is_silent() {
+    let Some(output) = run_with("nothing", "1", &["--silence-ms", "200"]) else {
+        return;
+    };
+    let (code, said) = code_and_words(&output);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("no frame for 200 ms"), "{said}");
 }
 
 #[test]

@@ -31,9 +31,14 @@ impl Options {
     pub const SPIN_NS_MAX: u64 = 50_000;
 
     /// Feeds `task` of the manifest of the daemon that listens at `socket` with frames of this
-    /// `format`, reconnects and does not spin.
+    /// `format` (none: the manifest's, which [`Client::frame`](crate::Client::frame) then says), reconnects and does
+    /// not spin.
     #[must_use]
-    pub fn new(socket: impl AsRef<Path>, task: &str, format: PixelFormat) -> Self {
+    pub fn new(
+        socket: impl AsRef<Path>,
+        task: &str,
+        format: impl Into<Option<PixelFormat>>,
+    ) -> Self {
         Self {
             socket: socket.as_ref().to_owned(),
             hello: Hello::new(task, format),

@@ -64,7 +64,7 @@ fn buffers(hello: &Hello, task: &TaskPlan) -> Result<(), BufferRefusal> {
 fn layout(hello: &Hello, task: &TaskPlan) -> Result<FrameSpec, Refusal> {
     let planned = FrameSpec::from(task.frame.layout());
     let expected = planned.format;
-    if hello.format != expected {
+    if hello.format.is_some_and(|format| format != expected) {
         return Err(Refusal::Format { expected });
     }
     let Some(layout) = hello.layout else {

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::clock;
 use crate::error::{OsError, check};
 
 mod raw;
@@ -34,15 +35,25 @@ pub enum CaptureError {
     /// The driver gave fewer buffers than a capture needs.
     #[error("the driver gave {given} buffers, and a capture needs {needed}")]
     Buffers { given: u32, needed: u32 },
-    /// The driver spoke of a buffer that was never made, or of more bytes than it has.
-    #[error("the driver returned an impossible buffer: number {index} of {buffers}, {bytes} bytes")]
-    Senseless {
-        index: u32,
-        buffers: u32,
-        bytes: u32,
-    },
+    /// The driver spoke of a buffer that was never made: it cannot be given back either.
+    #[error("the driver returned an impossible buffer: number {index} of {buffers}")]
+    Senseless { index: u32, buffers: u32 },
+    /// EIO: a failure in the driver or, with some, a lost signal. It may have stopped, or keep a buffer whose number it
+    /// did not say: only [`Capture::restart`] mends both.
+    #[error("{0}: the camera may have lost its signal")]
+    Interrupted(OsError),
     #[error(transparent)]
-    Os(#[from] OsError),
+    Os(OsError),
+}
+
+impl From<OsError> for CaptureError {
+    fn from(error: OsError) -> Self {
+        if error.code() == Some(libc::EIO) {
+            Self::Interrupted(error)
+        } else {
+            Self::Os(error)
+        }
+    }
 }
 
 /// What frames look like in the driver's buffers.
@@ -72,14 +83,33 @@ pub struct Capture {
     buffers: Vec<Mapping>,
 }
 
+/// Which clock the driver says that a time stamp is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StampClock {
+    Monotonic,
+    /// Whatever was copied from the other side of a device that converts frames.
+    Copied,
+    Unknown,
+}
+
+/// When the driver says that a frame was captured. It may say anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeStamp {
+    pub clock: StampClock,
+    /// 0 for what is negative, and the largest number for what is beyond it.
+    pub ns: u64,
+}
+
 /// A frame that the driver has handed over; given back when dropped.
 #[derive(Debug)]
 pub struct CapturedFrame<'c> {
     capture: &'c mut Capture,
     index: u32,
-    bytes: usize,
-    /// When the driver says that it was captured, in ns of the monotonic clock; none if its clock is another.
-    pub captured_ns: Option<u64>,
+    /// How many bytes the driver says that there are; it may be more than its buffer has.
+    pub bytes_used: usize,
+    pub stamp: TimeStamp,
+    /// When it was handed over, in ns of the monotonic clock.
+    pub received_ns: u64,
     /// The driver's count of frames; a gap is frames that it dropped.
     pub sequence: u32,
     /// The driver says that its contents may be damaged.
@@ -155,7 +185,21 @@ impl Capture {
             let mut buffer = raw::Buffer::at(index);
             raw::control(&self.device, raw::QUERYBUF, &mut buffer)?;
             self.buffers.push(self.map(&buffer)?);
-            raw::control(&self.device, raw::QBUF, &mut buffer)?;
+        }
+        self.stream()
+    }
+
+    /// Stops, takes all buffers back and starts anew: what the driver lost of them is found again, and its error is over.
+    /// The driver counts frames from 0 again.
+    pub fn restart(&mut self) -> Result<(), CaptureError> {
+        let mut kind = raw::VIDEO_CAPTURE;
+        raw::control(&self.device, raw::STREAMOFF, &mut kind)?;
+        self.stream()
+    }
+
+    fn stream(&self) -> Result<(), CaptureError> {
+        for index in 0..self.buffers.len() as u32 {
+            raw::control(&self.device, raw::QBUF, &mut raw::Buffer::at(index))?;
         }
         let mut kind = raw::VIDEO_CAPTURE;
         raw::control(&self.device, raw::STREAMON, &mut kind)?;
@@ -191,20 +235,20 @@ impl Capture {
             Err(error) if error.code() == Some(libc::EAGAIN) => return Ok(None),
             result => result?,
         }
-        let length = self.buffers.get(buffer.index as usize).map(|b| b.length);
-        let bytes = buffer.bytesused as usize;
-        if length.is_none_or(|length| bytes > length) {
+        let received_ns = clock::now_ns();
+        let buffers = self.buffers.len() as u32;
+        if buffer.index >= buffers {
             return Err(CaptureError::Senseless {
                 index: buffer.index,
-                buffers: self.buffers.len() as u32,
-                bytes: buffer.bytesused,
+                buffers,
             });
         }
         Ok(Some(CapturedFrame {
             capture: self,
             index: buffer.index,
-            bytes,
-            captured_ns: buffer.captured_ns(),
+            bytes_used: buffer.bytesused as usize,
+            stamp: buffer.stamp(),
+            received_ns,
             sequence: buffer.sequence,
             damaged: buffer.flags & raw::FLAG_ERROR != 0,
         }))
@@ -218,13 +262,14 @@ impl AsFd for Capture {
 }
 
 impl CapturedFrame<'_> {
-    /// Its bytes, in the format that the driver gave.
+    /// Its bytes, in the format that the driver gave; none beyond its buffer's end.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         let mapping = &self.capture.buffers[self.index as usize];
-        // SAFETY: the mapping is as long at least, which was checked, and lives as long as the capture that
-        // is borrowed; the driver writes to no buffer that it has handed over.
-        unsafe { std::slice::from_raw_parts(mapping.start, self.bytes) }
+        let bytes = self.bytes_used.min(mapping.length);
+        // SAFETY: the mapping is as long at least, and lives as long as the capture that is borrowed; the driver writes
+        // to no buffer that it has handed over.
+        unsafe { std::slice::from_raw_parts(mapping.start, bytes) }
     }
 }
 

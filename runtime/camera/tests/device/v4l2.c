@@ -7,7 +7,10 @@
  *   FAKE_V4L2_PADDING    bytes after each row
  *   FAKE_V4L2_GIVES      four characters: gives this format whatever is asked for
  *   FAKE_V4L2_SILENT     no more frames after so many
- *   FAKE_V4L2_DAMAGED    this frame is damaged
+ *   FAKE_V4L2_FAULT      what is wrong with frames: damaged, empty, short, overlong, index (of a buffer that is not there);
+ *                        their time stamp: zero, ahead, realtime, old, equal, copied, unknown (clock);
+ *                        no frame: nothing (ready all the same), eio (until the stream is stopped; a buffer is lost)
+ *   FAKE_V4L2_FAULTS     with how many of the first frames [all]
  *   FAKE_V4L2_NOT        captures nothing: an output device
  */
 #define _GNU_SOURCE
@@ -28,7 +31,8 @@ enum { BUFFERS_MAX = 32 };
 static int device = -1;
 static struct v4l2_pix_format format;
 static struct { int memory; unsigned char *bytes; int queued; } buffers[BUFFERS_MAX];
-static unsigned count, sequence;
+static unsigned count, sequence, faults;
+static int failed;
 
 static long number(const char *name, long otherwise)
 {
@@ -40,6 +44,12 @@ static int fails(int error)
 {
     errno = error;
     return -1;
+}
+
+static int is(const char *fault)
+{
+    const char *given = getenv("FAKE_V4L2_FAULT");
+    return given && strcmp(given, fault) == 0 && faults < number("FAKE_V4L2_FAULTS", 1L << 40);
 }
 
 static int open_any(const char *path, int flags, int mode)
@@ -133,6 +143,8 @@ static int query(struct v4l2_buffer *asked)
 
 static int queue(struct v4l2_buffer *asked)
 {
+    if (failed)
+        return fails(EIO);
     if (asked->index >= count || buffers[asked->index].queued)
         return fails(EINVAL);
     buffers[asked->index].queued = 1;
@@ -145,26 +157,61 @@ static int timer(long period_us)
     return timerfd_settime(device, 0, &spec, NULL);
 }
 
+static int start(void)
+{
+    sequence = 0;
+    return timer(number("FAKE_V4L2_PERIOD_US", 2000));
+}
+
+static int stop(void)
+{
+    for (unsigned index = 0; index < count; index++)
+        buffers[index].queued = 0;
+    failed = 0;
+    return timer(0);
+}
+
+static void stamp(struct v4l2_buffer *asked)
+{
+    static struct timespec first;
+    struct timespec now;
+    clock_gettime(is("realtime") ? CLOCK_REALTIME : CLOCK_MONOTONIC, &now);
+    if (!first.tv_sec)
+        first = now;
+    if (is("equal"))
+        now = first;
+    asked->timestamp.tv_sec = is("zero") ? 0 : now.tv_sec + (is("ahead") ? 5 : 0) - (is("old") ? 20 : 0);
+    asked->timestamp.tv_usec = is("zero") ? 0 : now.tv_nsec / 1000;
+    asked->flags = is("unknown") ? V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN
+                 : is("copied") ? V4L2_BUF_FLAG_TIMESTAMP_COPY : V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
+}
+
 static int dequeue(struct v4l2_buffer *asked)
 {
     unsigned long long expirations;
-    struct timespec now;
+    if (failed)
+        return fails(EIO);
+    if (is("nothing"))
+        return fails(EAGAIN);
     if (read(device, &expirations, sizeof expirations) != sizeof expirations)
         return -1; /* EAGAIN: the timer has not come again. */
-    clock_gettime(CLOCK_MONOTONIC, &now);
     sequence += expirations - 1; /* those were lost, as a driver's are without a buffer */
     for (unsigned index = 0; index < count; index++) {
         if (!buffers[index].queued)
             continue;
         buffers[index].queued = 0;
+        if (is("eio")) {
+            faults++;
+            failed = 1;
+            return fails(EIO);
+        }
         memset(buffers[index].bytes, (int)(sequence & 0xff), format.sizeimage);
-        asked->index = index;
-        asked->bytesused = format.sizeimage;
-        asked->flags = V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
-        if (number("FAKE_V4L2_DAMAGED", -1) == (long)sequence)
+        asked->index = is("index") ? count : index;
+        asked->bytesused = is("empty") ? 0 : format.sizeimage - is("short") + is("overlong");
+        stamp(asked);
+        if (is("damaged"))
             asked->flags |= V4L2_BUF_FLAG_ERROR;
-        asked->timestamp.tv_sec = now.tv_sec;
-        asked->timestamp.tv_usec = now.tv_nsec / 1000;
+        faults++;
         asked->sequence = sequence++;
         if ((long)sequence >= number("FAKE_V4L2_SILENT", 1L << 40))
             timer(0);
@@ -193,8 +240,8 @@ int ioctl(int fd, unsigned long call, ...)
     case VIDIOC_REQBUFS: return request(data);
     case VIDIOC_QUERYBUF: return query(data);
     case VIDIOC_QBUF: return queue(data);
-    case VIDIOC_STREAMON: return timer(number("FAKE_V4L2_PERIOD_US", 2000));
-    case VIDIOC_STREAMOFF: return timer(0);
+    case VIDIOC_STREAMON: return start();
+    case VIDIOC_STREAMOFF: return stop();
     case VIDIOC_DQBUF: return dequeue(data);
     default: return fails(ENOTTY);
     }

@@ -89,6 +89,8 @@ pub struct Account {
     pub torn: u64,
     /// Why clients ended, other than by hanging up.
     pub faults: Vec<ChannelFault>,
+    /// How many clients wanted frames of another format.
+    pub refused: u64,
     /// How many ended by hanging up.
     pub hung_up: u64,
     /// Slots that were still taken when their client had ended and its work was done.
@@ -228,14 +230,15 @@ impl Work {
         }
     }
 
-    fn let_in(&self, connection: Connection, hello: Hello, token: u64) -> Option<Peer> {
+    fn let_in(&mut self, connection: Connection, hello: Hello, token: u64) -> Option<Peer> {
         let Some((terms, description)) = &self.terms else {
             connection.refuse(Refusal::UnknownTask { task: hello.task });
             return None;
         };
         let expected = terms.frame.format;
-        if hello.format != expected {
+        if hello.format.is_some_and(|format| format != expected) {
             connection.refuse(Refusal::Format { expected });
+            self.account.refused += 1;
             return None;
         }
         self.poller.remove(connection.as_fd()).unwrap();

@@ -181,6 +181,7 @@ fn every_format_in_any_layout_gives_the_same_answer() {
             ..packed.layout()
         };
         for hello in [
+            Hello::new(name, None),
             Hello::new(name, format),
             Hello::new(name, format).with_layout(packed.layout()),
             Hello::new(name, format).with_layout(moved),

@@ -58,6 +58,8 @@ fn a_client_that_is_refused_and_tries_again_makes_a_few_lines_that_name_its_task
     let daemon = Daemon::start_as(Folder::with(MANIFEST), |command| {
         command.stderr(writer);
     });
+    let unsure = Hello::new("watch", None);
+    drop(ClientChannel::connect(&daemon.socket(), &unsure).expect("the manifest's format"));
     // `watch` takes another format.
     let hello = Hello::new("watch", PixelFormat::Rgb8);
     for _ in 0..15 {

@@ -26,8 +26,9 @@ use crate::frame::{Layout, PixelFormat};
 pub struct Hello {
     /// The task's name in the manifest.
     pub task: String,
-    /// What the client is going to write into its slots.
-    pub format: PixelFormat,
+    /// What the client is going to write into its slots; none: whatever the manifest says.
+    #[serde(with = "manifests_or")]
+    pub format: Option<PixelFormat>,
     /// Where rows and planes will lie in them; none: as the manifest says.
     pub layout: Option<Layout>,
     /// How many buffers of its own the client attaches, one for each slot that it wants; 0: the
@@ -36,12 +37,12 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// For frames of this format, laid out as the manifest says.
+    /// For frames of this format (none: the manifest's), laid out as the manifest says.
     #[must_use]
-    pub fn new(task: impl Into<String>, format: PixelFormat) -> Self {
+    pub fn new(task: impl Into<String>, format: impl Into<Option<PixelFormat>>) -> Self {
         Self {
             task: task.into(),
-            format,
+            format: format.into(),
             layout: None,
             buffers: 0,
         }
@@ -65,6 +66,44 @@ impl Hello {
         ];
         let wanted = wanted.into_iter().filter(|(wanted, _)| *wanted);
         wanted.fold(Features::NONE, |all, (_, feature)| all.and(feature))
+    }
+}
+
+/// A format in an opening: its place in [`PixelFormat::ALL`], or a number for the manifest's.
+mod manifests_or {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::frame::PixelFormat;
+
+    /// The largest number of one byte: new formats go on from the other end.
+    pub(super) const MANIFESTS: u32 = 127;
+
+    const _: () = assert!(PixelFormat::ALL.len() <= MANIFESTS as usize);
+
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        clippy::ref_option,
+        reason = "serde calls it with a reference to the field"
+    )]
+    pub(super) fn serialize<S: Serializer>(
+        format: &Option<PixelFormat>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let number = format.map_or(MANIFESTS, |format| format.code() - 1);
+        number.serialize(to)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> Result<Option<PixelFormat>, D::Error> {
+        let number = u32::deserialize(from)?;
+        if number == MANIFESTS {
+            return Ok(None);
+        }
+        let format = PixelFormat::ALL.get(number as usize).copied();
+        let format = format.ok_or_else(|| D::Error::custom("no such pixel format"))?;
+        Ok(Some(format))
     }
 }
 
@@ -190,6 +229,24 @@ mod tests {
             let answer = decode_answer(&encode_answer(Some(AGREED), &reply));
             assert_eq!(answer, Ok((AGREED, reply)));
         }
+    }
+
+    #[test]
+    fn a_format_is_its_place_among_all_and_127_is_the_manifests() {
+        for format in PixelFormat::ALL {
+            let named = postcard::to_allocvec(&Hello::new("signs", format)).unwrap();
+            assert_eq!(
+                named[6..],
+                [postcard::to_allocvec(&format).unwrap()[0], 0, 0]
+            );
+        }
+        let manifests = Hello::new("signs", None);
+        assert_eq!(postcard::to_allocvec(&manifests).unwrap()[6..], [127, 0, 0]);
+        let opened = decode_opening(&encode_opening(&manifests));
+        assert_eq!(opened, Ok((AGREED, manifests)));
+        let body = [&[5][..], b"signs", &[8, 0, 0]].concat();
+        let unknown = decode_opening(&opening(5, 5, 0, &body));
+        assert_eq!(unknown, Err(MessageError::Malformed));
     }
 
     #[test]

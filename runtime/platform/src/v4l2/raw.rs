@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use super::{StampClock, TimeStamp};
 use crate::error::{OsError, check};
 
 pub(super) const VIDEO_CAPTURE: u32 = 1;
@@ -14,6 +15,7 @@ pub(super) const FLAG_ERROR: u32 = 0x40;
 const MEMORY_MMAP: u32 = 1;
 const FLAG_TIMESTAMP_MASK: u32 = 0xe000;
 const FLAG_TIMESTAMP_MONOTONIC: u32 = 0x2000;
+const FLAG_TIMESTAMP_COPY: u32 = 0x4000;
 
 /// `_IOC` of `<asm-generic/ioctl.h>` for the letter `V`; 1 writes to the kernel, 2 reads from it.
 const fn number(direction: u64, number: u64, size: usize) -> u64 {
@@ -170,15 +172,16 @@ impl Buffer {
         }
     }
 
-    /// Its time stamp in ns, if it is the monotonic clock's.
-    pub(super) fn captured_ns(&self) -> Option<u64> {
-        if self.flags & FLAG_TIMESTAMP_MASK != FLAG_TIMESTAMP_MONOTONIC {
-            return None;
+    pub(super) fn stamp(&self) -> TimeStamp {
+        let ns = i128::from(self.seconds) * 1_000_000_000 + i128::from(self.microseconds) * 1_000;
+        TimeStamp {
+            clock: match self.flags & FLAG_TIMESTAMP_MASK {
+                FLAG_TIMESTAMP_MONOTONIC => StampClock::Monotonic,
+                FLAG_TIMESTAMP_COPY => StampClock::Copied,
+                _ => StampClock::Unknown,
+            },
+            ns: u64::try_from(ns.max(0)).unwrap_or(u64::MAX),
         }
-        let seconds = u64::try_from(self.seconds).ok()?;
-        let microseconds = u64::try_from(self.microseconds).ok()?;
-        let ns = seconds.checked_mul(1_000_000_000)?;
-        ns.checked_add(microseconds.checked_mul(1_000)?)
     }
 }
 
@@ -198,19 +201,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_stamp_counts_only_if_it_is_the_monotonic_clocks() {
+    fn a_time_stamp_says_its_clock_and_stays_a_number_of_ns_whatever_the_driver_writes() {
         let mut buffer = Buffer::at(0);
-        buffer.seconds = 2;
-        buffer.microseconds = 3;
-        assert_eq!(buffer.captured_ns(), None);
-        buffer.flags = FLAG_TIMESTAMP_MONOTONIC;
-        assert_eq!(buffer.captured_ns(), Some(2_000_003_000));
-        buffer.flags = 0x4000; // a copy of what was put in, on another clock
-        assert_eq!(buffer.captured_ns(), None);
-        buffer.flags = FLAG_TIMESTAMP_MONOTONIC;
-        buffer.seconds = i64::MAX;
-        assert_eq!(buffer.captured_ns(), None);
-        buffer.seconds = -1;
-        assert_eq!(buffer.captured_ns(), None);
+        for (flags, clock) in [
+            (0, StampClock::Unknown),
+            (FLAG_TIMESTAMP_MONOTONIC | FLAG_ERROR, StampClock::Monotonic),
+            (FLAG_TIMESTAMP_COPY, StampClock::Copied),
+            (FLAG_TIMESTAMP_MASK, StampClock::Unknown),
+        ] {
+            buffer.flags = flags;
+            assert_eq!(buffer.stamp().clock, clock, "{flags:#x}");
+        }
+        for (seconds, microseconds, ns) in [
+            (2, 3, 2_000_003_000),
+            (-1, 999_999, 0),
+            (i64::MIN, i64::MIN, 0),
+            (i64::MAX, i64::MAX, u64::MAX),
+        ] {
+            (buffer.seconds, buffer.microseconds) = (seconds, microseconds);
+            assert_eq!(buffer.stamp().ns, ns, "{seconds} s and {microseconds} us");
+        }
     }
 }
