@@ -62,7 +62,7 @@ pub(crate) enum Elements {
     Bytes,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Node {
     /// The node's own name, or that of its first output.
     pub name: String,
@@ -77,6 +77,15 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Another operator in its place, without attributes.
+    pub fn standing_in(&self, operator: &str) -> Self {
+        Self {
+            operator: operator.to_owned(),
+            attributes: BTreeMap::new(),
+            ..self.clone()
+        }
+    }
+
     /// Stands for what an exit has computed that no node of the file computes.
     pub fn of_exit(exit: &str) -> Self {
         Self {

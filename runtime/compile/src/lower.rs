@@ -31,6 +31,7 @@ mod recurrent;
 mod reduce;
 pub(crate) mod reductions;
 pub(crate) mod resize;
+mod scatter;
 mod scores;
 mod stacked;
 mod tokens;
@@ -62,8 +63,6 @@ const FOLDED: &[OnnxOperator] = family! {
     "NonZero" => fold matched::non_zero makes Integers,
     "OneHot" => fold made::one_hot,
     "Range" => fold made::range,
-    "ScatterElements" => fold matched::scatter_elements,
-    "ScatterND" => fold matched::scatter_nd,
     "Shape" => measure made::shape makes Integers,
     "Size" => measure made::size makes Integers,
     "Trilu" => fold made::triangle,
@@ -89,6 +88,7 @@ const FAMILIES: &[&[OnnxOperator]] = &[
     recurrent::OPERATORS,
     reduce::OPERATORS,
     resize::OPERATORS,
+    scatter::OPERATORS,
     tokens::OPERATORS,
     transposed::OPERATORS,
     views::OPERATORS,
@@ -176,6 +176,15 @@ impl Lowering<'_> {
             self.values[id.0] = value;
         }
         done
+    }
+
+    /// Lowers a node that stands for a part of one of the file, on values of its own; its result is one too.
+    fn lowered(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Problem> {
+        let output = self.temporary(Value::Nothing);
+        let mut node = node.clone();
+        (node.inputs, node.outputs) = (inputs, vec![Some(output)]);
+        self.of_operands(&node)?;
+        Ok(output)
     }
 
     /// Lowers a node that is not folded.

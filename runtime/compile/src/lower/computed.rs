@@ -234,7 +234,7 @@ impl Lowering<'_> {
     }
 
     /// Values at positions of one dimension, for each position of the others.
-    fn taken_along(
+    pub(super) fn taken_along(
         &mut self,
         node: &Node,
         data: &View,

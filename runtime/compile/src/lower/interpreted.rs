@@ -26,7 +26,7 @@ const HANDED_ON: &[&str] = &[
     "QuantizeLinear",
 ];
 
-/// Most multiplications of one node: the interpreter takes a second for so many.
+/// Most multiplications of one node, for which the interpreter takes about a second.
 const MULTIPLICATIONS_MAX: u64 = 1 << 28;
 
 impl Lowering<'_> {

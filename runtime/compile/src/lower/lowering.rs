@@ -141,6 +141,13 @@ impl<'a> Lowering<'a> {
         self.draft.tensors[tensor.index()]
     }
 
+    /// A value that no node of the file has.
+    pub(super) fn temporary(&mut self, value: Value) -> ValueId {
+        self.values.push(value);
+        self.numbers.push(Numbers::Floats);
+        ValueId(self.values.len() - 1)
+    }
+
     /// Makes `value` the node's first result.
     pub(super) fn set(&mut self, node: &Node, value: Value) -> Result<(), Problem> {
         let [Some(first), ..] = node.outputs[..] else {

@@ -74,7 +74,8 @@ impl Lowering<'_> {
             "MaxPool" | "AveragePool" => self.pooled_slices(node, &view)?,
             "GlobalAveragePool" => {
                 let axes = Attribute::Ints(vec![2, 3, 4]);
-                let mean = flat(node, "ReduceMean", [("axes".to_owned(), axes)]);
+                let mut mean = node.standing_in("ReduceMean");
+                mean.attributes.insert("axes".to_owned(), axes);
                 self.limit(node, 1, 1)?;
                 Attributes::of(node).finish()?;
                 self.computed(&mean)?;
@@ -110,7 +111,7 @@ impl Lowering<'_> {
             return Err(self.wrong(1, "weights", found, expected));
         }
         let depth = self.depth(node, view, kernel as i64, transposed)?;
-        let flat = self.flat_window(node)?;
+        let flat = Self::flat_window(node)?;
         let mut slices = Vec::with_capacity(depth.output as usize);
         for output in 0..depth.output {
             let mut taps = if transposed {
@@ -142,7 +143,7 @@ impl Lowering<'_> {
                 Some(self.temporary(Value::Constant(Rc::new(constant)))),
             ];
             inputs.extend(node.inputs.get(2).copied());
-            slices.push(self.lowered_slice(&flat, inputs)?);
+            slices.push(self.lowered(&flat, inputs)?);
         }
         Ok(slices)
     }
@@ -155,16 +156,16 @@ impl Lowering<'_> {
             .and_then(|kernel| kernel.first().copied())
             .unwrap_or(0);
         let depth = self.depth(node, view, kernel, false)?;
-        let flat_pool = self.flat_window(node)?;
+        let flat_pool = Self::flat_window(node)?;
         let mut planes = Vec::with_capacity(depth.input as usize);
         for slice in 0..depth.input {
             let plane = self.plane(node, view, slice)?;
             let input = vec![Some(self.temporary(Value::View(plane)))];
-            planes.push(self.lowered_slice(&flat_pool, input)?);
+            planes.push(self.lowered(&flat_pool, input)?);
         }
         let is_mean = node.operator == "AveragePool";
         let counts_padding = Attributes::of(node).int("count_include_pad", 0)? != 0;
-        let both = flat(node, if is_mean { "Mean" } else { "Max" }, []);
+        let both = node.standing_in(if is_mean { "Mean" } else { "Max" });
         let mut slices = Vec::with_capacity(depth.output as usize);
         for output in 0..depth.output {
             let taps = depth.taps(output);
@@ -181,14 +182,13 @@ impl Lowering<'_> {
                         "less than the kernel",
                     ));
                 }
-                _ => self.lowered_slice(&both, read)?,
+                _ => self.lowered(&both, read)?,
             };
             let part = taps.len() as f32 / depth.kernel as f32;
             if is_mean && counts_padding && part < 1.0 {
                 let factor = Constant::new(vec![], Data::Floats(vec![part]));
                 let factor = self.temporary(Value::Constant(Rc::new(factor)));
-                slice =
-                    self.lowered_slice(&flat(node, "Mul", []), vec![Some(slice), Some(factor)])?;
+                slice = self.lowered(&node.standing_in("Mul"), vec![Some(slice), Some(factor)])?;
             }
             slices.push(slice);
         }
@@ -262,25 +262,22 @@ impl Lowering<'_> {
     }
 
     /// The node with the attributes of rows and columns alone.
-    fn flat_window(&self, node: &Node) -> Result<Node, Problem> {
-        let mut attributes = Vec::with_capacity(node.attributes.len());
-        for (name, value) in &node.attributes {
-            let value = match (name.as_str(), value) {
-                (
-                    "kernel_shape" | "strides" | "dilations" | "output_padding" | "output_shape",
-                    Attribute::Ints(all),
-                ) => Attribute::Ints(all.get(1..).unwrap_or_default().to_vec()),
-                ("pads", Attribute::Ints(all)) => match all[..] {
-                    [_, top, left, _, bottom, right] => {
-                        Attribute::Ints(vec![top, left, bottom, right])
-                    }
-                    _ => return Err(Problem::attribute("pads", value, "six numbers")),
-                },
-                _ => value.clone(),
+    fn flat_window(node: &Node) -> Result<Node, Problem> {
+        let mut flat = node.clone();
+        for (name, value) in &mut flat.attributes {
+            let Attribute::Ints(all) = value else {
+                continue;
             };
-            attributes.push((name.clone(), value));
+            match (name.as_str(), &all[..]) {
+                ("pads", &[_, top, left, _, bottom, right]) => {
+                    *all = vec![top, left, bottom, right]
+                }
+                ("pads", _) => return Err(Problem::attribute("pads", value, "six numbers")),
+                (_, [_, rest @ ..]) => *all = rest.to_vec(),
+                _ => {}
+            }
         }
-        Ok(flat(node, &node.operator, attributes))
+        Ok(flat)
     }
 
     /// A slice of one depth, (N, channels, rows, columns).
@@ -331,48 +328,6 @@ impl Lowering<'_> {
         sizes.insert(1, Dim::Known(slices.len() as i64));
         let view = self.reshaped(node, &joined, &sizes)?;
         Ok(view.permute(&[0, 2, 1, 3, 4]))
-    }
-
-    /// Lowers a node on slices; its result is a value of its own.
-    fn lowered_slice(
-        &mut self,
-        node: &Node,
-        inputs: Vec<Option<ValueId>>,
-    ) -> Result<ValueId, Problem> {
-        let output = self.temporary(Value::Nothing);
-        let node = Node {
-            inputs,
-            outputs: vec![Some(output)],
-            name: node.name.clone(),
-            operator: node.operator.clone(),
-            domain: None,
-            attributes: node.attributes.clone(),
-        };
-        self.computed(&node)?;
-        Ok(output)
-    }
-
-    /// A value that no node of the file has.
-    fn temporary(&mut self, value: Value) -> ValueId {
-        self.values.push(value);
-        self.numbers.push(super::numbers::Numbers::Floats);
-        ValueId(self.values.len() - 1)
-    }
-}
-
-/// Another operator in a node's place.
-fn flat(
-    node: &Node,
-    operator: &str,
-    attributes: impl IntoIterator<Item = (String, Attribute)>,
-) -> Node {
-    Node {
-        name: node.name.clone(),
-        operator: operator.to_owned(),
-        domain: None,
-        inputs: node.inputs.clone(),
-        outputs: node.outputs.clone(),
-        attributes: attributes.into_iter().collect(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the inputs of a file are: a picture, a prepared tensor or a row of tokens first, vectors beside it.
+//! What the inputs of a file are: first a picture, a prepared tensor or a row of tokens, then vectors.
 
 use punctual_model::{VECTOR_LENGTH_MAX, VECTORS_MAX};
 

@@ -1,0 +1,355 @@
+//! Values written to places that are known when compiling: ScatterND and ScatterElements. The result takes each of its
+//! values either from the data or from the update that is written there last; of updates that are combined, the first at
+//! all places, then the second, and so on.
+
+use std::rc::Rc;
+
+use punctual_types::PIECES_MAX;
+
+use super::joined::Part;
+use super::lowering::Lowering;
+use super::value::Value;
+use super::view_algebra::View;
+use super::views::position;
+use super::vocabulary::{OnnxOperator, family};
+use crate::graph::{Attribute, Attributes, Constant, Data, Node};
+use crate::integer::{Dim, Integer};
+use crate::problem::Problem;
+
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "ScatterElements" => lower scatter_elements() fold matched::scatter_elements,
+    "ScatterND" => lower scatter_nd() fold matched::scatter_nd,
+};
+
+const DATA: usize = 0;
+const INDICES: usize = 1;
+const UPDATES: usize = 2;
+
+/// Most updates of one place that are combined.
+const LAYERS_MAX: usize = 64;
+/// Most places.
+const PLACES_MAX: usize = 1 << 22;
+
+/// Places of an image, each of some values, and the updates that are written there.
+struct Written {
+    /// (N, places, values) of the data.
+    data: Part,
+    /// (N, updates, values).
+    updates: Part,
+    places: usize,
+    /// The place of each update.
+    to: Vec<usize>,
+}
+
+impl Lowering<'_> {
+    pub(super) fn scatter_nd(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 3, 1)?;
+        let sizes = self.data_sizes(node)?;
+        let indices = self.known_places(node)?;
+        let Some((&depth, outer)) = indices.dims.split_last() else {
+            return Err(self.unknown_places(node));
+        };
+        if depth == 0 || depth > sizes.len() {
+            return Err(self.unknown_places(node));
+        }
+        let places: Vec<usize> = sizes[1..depth].iter().map(|size| extent(*size)).collect();
+        let to = self
+            .tuples(&indices, &places)
+            .ok_or_else(|| self.unknown_places(node))?;
+        let values: usize = sizes[depth..].iter().map(|size| extent(*size)).product();
+        let places = places.iter().product();
+        let written = Written {
+            data: self.as_places(node, DATA, places, values, 0)?,
+            updates: self.as_places(node, UPDATES, to.len(), values, indices.batch.unwrap_or(0))?,
+            places,
+            to,
+        };
+        debug_assert!(outer.len() + 1 == indices.dims.len());
+        self.scattered(node, written, &sizes)
+    }
+
+    pub(super) fn scatter_elements(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 3, 1)?;
+        let sizes = self.data_sizes(node)?;
+        let axis = position("axis", Attributes::of(node).int("axis", 0)?, sizes.len())?;
+        let indices = self.known_places(node)?;
+        let integers = indices.integers().unwrap_or_default();
+        let fits = indices.dims.len() == sizes.len() && axis > 0 && indices.dims[0] == 1;
+        let size = extent(sizes[axis]);
+        let along: Option<Vec<usize>> = integers.iter().map(|index| place(*index, size)).collect();
+        let (true, Some(along)) = (fits, along) else {
+            return Err(self.unknown_places(node));
+        };
+        // Of dimensions that have the same index at all positions, slices are written.
+        let dims: Vec<usize> = sizes[1..].iter().map(|size| extent(*size)).collect();
+        let of_indices = &indices.dims[1..];
+        let mut to = Vec::with_capacity(along.len());
+        for (at, &index) in along.iter().enumerate() {
+            let (mut rest, mut place, mut step) = (at, 0, 1);
+            for dim in (0..dims.len()).rev() {
+                let digit = rest % of_indices[dim];
+                rest /= of_indices[dim];
+                place += step * if dim + 1 == axis { index } else { digit };
+                step *= dims[dim];
+            }
+            to.push(place);
+        }
+        let (places, values, to) = as_slices(&dims, of_indices, axis - 1, to);
+        let written = Written {
+            data: self.as_places(node, DATA, places, values, 0)?,
+            updates: self.as_places(node, UPDATES, to.len(), values, 0)?,
+            places,
+            to,
+        };
+        self.scattered(node, written, &sizes)
+    }
+
+    /// The data's dimensions, of which the first is the batch.
+    fn data_sizes(&self, node: &Node) -> Result<Vec<Dim>, Problem> {
+        let data = self.required(node, DATA, "data")?;
+        let sizes = data.sizes().unwrap_or_default();
+        let is_batch = |first: &Dim| match *first {
+            Dim::Batches(times) => times == 1,
+            Dim::Known(size) => self.fixed == Some(1) && size == 1,
+        };
+        let known = sizes
+            .iter()
+            .skip(1)
+            .all(|size| matches!(size, Dim::Known(1..)));
+        if sizes.first().is_some_and(is_batch) && known {
+            Ok(sizes)
+        } else {
+            let expected = "a tensor of known dimensions, the first of which is the batch";
+            Err(self.wrong(DATA, "data", data, expected))
+        }
+    }
+
+    fn known_places(&self, node: &Node) -> Result<Constant, Problem> {
+        match self.constant_integers(node, INDICES) {
+            Some(indices) if indices.elements() <= PLACES_MAX => Ok(indices.clone()),
+            _ => Err(self.unknown_places(node)),
+        }
+    }
+
+    fn unknown_places(&self, node: &Node) -> Problem {
+        let found = self.operand(node, INDICES).unwrap_or(&Value::Nothing);
+        let expected = "places of each image that are known when compiling, inside the data";
+        self.wrong(INDICES, "indices", found, expected)
+    }
+
+    /// The place of each tuple of indices, of which the first is the image.
+    fn tuples(&self, indices: &Constant, places: &[usize]) -> Option<Vec<usize>> {
+        let integers = indices.integers()?;
+        let of_each = integers.chunks_exact(places.len() + 1).map(|tuple| {
+            let (image, tuple) = tuple.split_first()?;
+            let own = Integer {
+                images: 1,
+                ..Integer::of(0)
+            };
+            let is_own = *image == own || (self.fixed == Some(1) && image.known() == Some(0));
+            let mut at = 0;
+            for (index, &size) in tuple.iter().zip(places) {
+                at = at * size + place(*index, size)?;
+            }
+            is_own.then_some(at)
+        });
+        of_each.collect()
+    }
+
+    /// An operand as (N, count, values); its batch is dimension `batch`.
+    fn as_places(
+        &mut self,
+        node: &Node,
+        operand: usize,
+        count: usize,
+        values: usize,
+        batch: usize,
+    ) -> Result<Part, Problem> {
+        let value = self.required(node, operand, "data")?.clone();
+        let unfit = |lowering: &Self| {
+            let expected = "as many values as the indices have places";
+            lowering.wrong(operand, "data", &value, expected)
+        };
+        match &value {
+            Value::Constant(constant) if constant.elements() == count * values => {
+                let floats = self.figures(node, operand)?;
+                let dims = vec![1, count, values];
+                Ok(Part::Constant(Rc::new(Constant::new(
+                    dims,
+                    Data::Floats(floats.data),
+                ))))
+            }
+            Value::View(view) => {
+                let mut order: Vec<usize> = (0..view.dims.len()).collect();
+                if view.is_batch(batch) {
+                    order.remove(batch);
+                    order.insert(0, batch);
+                }
+                let sizes = [
+                    Dim::Batches(1),
+                    Dim::Known(count as i64),
+                    Dim::Known(values as i64),
+                ];
+                let seen = self.reshaped(node, &view.permute(&order), &sizes);
+                seen.map(Part::View).map_err(|_| unfit(self))
+            }
+            _ => Err(unfit(self)),
+        }
+    }
+
+    /// Makes the node's result of the places and their updates.
+    fn scattered(&mut self, node: &Node, written: Written, sizes: &[Dim]) -> Result<(), Problem> {
+        let mut attributes = Attributes::of(node);
+        let reduction = attributes.text("reduction", "none")?.to_owned();
+        attributes.ignore("axis"); // Read before.
+        attributes.finish()?;
+        let result = match reduction.as_str() {
+            "none" => self.overwritten(node, &written)?,
+            "add" => self.accumulated(node, &written, "Add", 0.0)?,
+            "mul" => self.accumulated(node, &written, "Mul", 1.0)?,
+            "max" => self.accumulated(node, &written, "Max", f32::MIN)?,
+            "min" => self.accumulated(node, &written, "Min", f32::MAX)?,
+            other => {
+                let found = Attribute::Text(other.to_owned());
+                let supported = "none, add, mul, max or min";
+                return Err(Problem::attribute("reduction", &found, supported));
+            }
+        };
+        let result = self.reshaped(node, &result, sizes)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// The data where nothing is written, else the last update.
+    fn overwritten(&mut self, node: &Node, written: &Written) -> Result<View, Problem> {
+        // Data of one value are one place, from which all are taken.
+        let (data, count) = match one_value(&written.data) {
+            Some(value) => (filled(value, &written.updates), 1),
+            None => (written.data.clone(), written.places),
+        };
+        let mut from: Vec<i64> = (0..written.places).map(|at| (at % count) as i64).collect();
+        for (update, &place) in written.to.iter().enumerate() {
+            from[place] = (count + update) as i64;
+        }
+        let joined = self.join_parts(node, 1, &[data, written.updates.clone()])?;
+        self.at_places(node, &joined, &from)
+    }
+
+    /// The data combined with all updates of each place. `neutral` changes nothing.
+    fn accumulated(
+        &mut self,
+        node: &Node,
+        written: &Written,
+        operator: &str,
+        neutral: f32,
+    ) -> Result<View, Problem> {
+        let mut seen = vec![0_usize; written.places];
+        let mut layers: Vec<Vec<i64>> = Vec::new();
+        for (update, &place) in written.to.iter().enumerate() {
+            let layer = seen[place];
+            seen[place] += 1;
+            if layer == LAYERS_MAX {
+                return Err(Problem::Limit {
+                    what: "updates of one place",
+                    limit: LAYERS_MAX,
+                });
+            }
+            if layer == layers.len() {
+                layers.push(vec![0; written.places]);
+            }
+            layers[layer][place] = update as i64 + 1;
+        }
+        let parts = [filled(neutral, &written.updates), written.updates.clone()];
+        let joined = self.join_parts(node, 1, &parts)?;
+        let both = node.standing_in(operator);
+        let mut result = self.temporary(match &written.data {
+            Part::View(view) => Value::View(view.clone()),
+            Part::Constant(constant) => Value::Constant(Rc::clone(constant)),
+        });
+        for layer in layers {
+            let layer = self.at_places(node, &joined, &layer)?;
+            let layer = self.temporary(Value::View(layer));
+            result = self.lowered(&both, vec![Some(result), Some(layer)])?;
+        }
+        let value = self.value(result).clone();
+        self.tensor_of(node, &value)
+    }
+
+    /// Positions of (N, positions, values), in any order.
+    fn at_places(&mut self, node: &Node, view: &View, from: &[i64]) -> Result<View, Problem> {
+        let even = from
+            .windows(2)
+            .filter(|pair| pair[1] - pair[0] != 1)
+            .count();
+        if even < PIECES_MAX / 4 {
+            return self.taken(node, view, 1, from);
+        }
+        let indices = from.iter().map(|at| *at as f32).collect();
+        let indices = Constant::new(vec![1, from.len()], Data::Floats(indices));
+        let indices = self.of_images(node, &indices, 0)?.unsqueeze(2);
+        let indices = match view.sizes()[2] {
+            Dim::Known(values @ 2..) => indices.repeat(2, values.unsigned_abs()),
+            _ => Some(indices),
+        };
+        let indices = indices.ok_or_else(|| self.no_slice(node))?;
+        self.taken_along(node, view, &indices, 1)
+    }
+}
+
+fn extent(size: Dim) -> usize {
+    match size {
+        Dim::Known(size) | Dim::Batches(size) => usize::try_from(size).unwrap_or(0),
+    }
+}
+
+/// A position that may count from the end, if it is inside.
+fn place(index: Integer, size: usize) -> Option<usize> {
+    let index = index.known()?;
+    let from_start = if index < 0 {
+        index + size as i64
+    } else {
+        index
+    };
+    usize::try_from(from_start).ok().filter(|at| *at < size)
+}
+
+/// What a constant part consists of, if all of it is one value.
+fn one_value(part: &Part) -> Option<f32> {
+    let Part::Constant(constant) = part else {
+        return None;
+    };
+    match &constant.data {
+        Data::Floats(values) => {
+            let first = *values.first()?;
+            values.iter().all(|value| *value == first).then_some(first)
+        }
+        _ => None,
+    }
+}
+
+/// One place of that value, of as many values as others have.
+fn filled(value: f32, like: &Part) -> Part {
+    let values = like.sizes().get(2).map_or(1, |size| extent(*size));
+    let data = Data::Floats(vec![value; values]);
+    Part::Constant(Rc::new(Constant::new(vec![1, 1, values], data)))
+}
+
+/// Places of single values as places of the inner dimensions together, where these are written whole and in order.
+fn as_slices(
+    dims: &[usize],
+    of_indices: &[usize],
+    axis: usize,
+    to: Vec<usize>,
+) -> (usize, usize, Vec<usize>) {
+    let all: usize = dims.iter().product();
+    let inner: usize = dims[axis + 1..].iter().product();
+    let whole = dims[axis + 1..] == of_indices[axis + 1..];
+    let slices = to.chunks_exact(inner.max(1));
+    let in_order = |slice: &[usize]| {
+        slice[0] % inner == 0 && slice.windows(2).all(|pair| pair[1] == pair[0] + 1)
+    };
+    if inner > 1 && whole && slices.clone().all(in_order) {
+        let to = slices.map(|slice| slice[0] / inner).collect();
+        return (all / inner, inner, to);
+    }
+    (all, 1, to)
+}
