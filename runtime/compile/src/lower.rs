@@ -61,7 +61,6 @@ const FOLDED: &[OnnxOperator] = family! {
     "ConstantOfShape" => fold made::filled,
     "EyeLike" => fold made::identity_matrix,
     "NonZero" => fold matched::non_zero makes Integers,
-    "OneHot" => fold made::one_hot,
     "Range" => fold made::range,
     "Shape" => measure made::shape makes Integers,
     "Size" => measure made::size makes Integers,

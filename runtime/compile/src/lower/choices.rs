@@ -53,6 +53,7 @@ impl Lowering<'_> {
             (Makes::Truths, _) => Numbers::Truths,
             (Makes::Integers, _) => Numbers::Integers,
             (Makes::Second, _) => self.numbers(node, 1),
+            (Makes::Third, _) => self.numbers(node, 2),
             (Makes::AttributeTo, Some(Attribute::Int(to))) => Numbers::of_type(*to),
             (Makes::First | Makes::Positions | Makes::AttributeTo, _) => first,
         };

@@ -1,4 +1,5 @@
-//! Products of matrices of which both are computed, batched over rows: any `MatMul` and any `Einsum` of two operands.
+//! Products of matrices of which both are computed, batched over rows: any `MatMul` and any `Einsum`. One of more
+//! than two operands is taken from left to right.
 //!
 //! The dimensions of both operands have letters, as those of an `Einsum`. Those that both have and the result has are
 //! rows, those of one operand only columns of the first matrix or channels of the second, and the others are summed. So
@@ -26,6 +27,9 @@ use crate::write::{Writer, Written, tensor_name};
 pub(super) const OPERATORS: &[OnnxOperator] = family! {
     "Einsum" => lower einsum(),
 };
+
+/// Most operands of an `Einsum`.
+const EINSUM_OPERANDS_MAX: usize = 16;
 
 /// The name of a product's dimension; those of a `MatMul` are numbered.
 type Letter = u32;
@@ -354,7 +358,7 @@ impl Lowering<'_> {
     }
 
     pub(super) fn einsum(&mut self, node: &Node) -> Result<(), Problem> {
-        self.limit(node, 2, 1)?;
+        self.limit(node, EINSUM_OPERANDS_MAX, 1)?;
         let mut attributes = Attributes::of(node);
         let equation = attributes.text("equation", "")?.to_owned();
         attributes.finish()?;
@@ -369,23 +373,43 @@ impl Lowering<'_> {
         let parsed = ranks.and_then(|ranks| Equation::parse(&equation, &ranks));
         let Some(parsed) = parsed else {
             let found = Attribute::Text(equation);
-            let expected = "letters of one or two operands, each once an operand, and a result of some of them";
+            let expected =
+                "letters of the operands, each once an operand, and a result of some of them";
             return Err(Problem::attribute("equation", &found, expected));
         };
-        match <[Value; 2]>::try_from(values) {
-            Ok(values) => self.einsum_of_two(node, values, parsed),
-            Err(values) => {
-                let value = values.into_iter().next().ok_or(Problem::MissingOutput)?;
-                let operand =
-                    self.einsum_operand(node, value, &parsed.operands[0], &parsed.output)?;
-                let order = parsed.output.iter();
-                let order =
-                    order.map(|letter| operand.letters.iter().position(|own| own == letter));
-                let order: Option<Vec<usize>> = order.collect();
-                let view = operand.view.permute(&order.ok_or(Problem::MissingOutput)?);
-                self.set(node, Value::View(view))
-            }
+        let Equation { operands, output } = parsed;
+        let mut terms = values.into_iter().zip(operands);
+        let (mut value, mut letters) = terms.next().ok_or(Problem::MissingOutput)?;
+        while let Some((second, of_second)) = terms.next() {
+            // What nothing behind has is summed.
+            let used = |letter: &Letter| {
+                output.contains(letter) || terms.clone().any(|(_, rest)| rest.contains(letter))
+            };
+            let both = letters
+                .iter()
+                .chain(of_second.iter().filter(|own| !letters.contains(own)));
+            let is_last = terms.len() == 0;
+            let kept = if is_last {
+                output.clone()
+            } else {
+                both.copied().filter(used).collect()
+            };
+            let equation = Equation {
+                operands: vec![letters, of_second],
+                output: kept.clone(),
+            };
+            value = self.einsum_of_two(node, [value, second], equation)?;
+            letters = kept;
         }
+        if letters == output && node.inputs.len() > 1 {
+            return self.set(node, value);
+        }
+        let operand = self.einsum_operand(node, value, &letters, &output)?;
+        let order = output.iter();
+        let order = order.map(|letter| operand.letters.iter().position(|own| own == letter));
+        let order: Option<Vec<usize>> = order.collect();
+        let view = operand.view.permute(&order.ok_or(Problem::MissingOutput)?);
+        self.set(node, Value::View(view))
     }
 
     fn einsum_of_two(
@@ -393,7 +417,7 @@ impl Lowering<'_> {
         node: &Node,
         [first, second]: [Value; 2],
         equation: Equation,
-    ) -> Result<(), Problem> {
+    ) -> Result<Value, Problem> {
         let output = equation.output;
         let [of_first, of_second] = &equation.operands[..] else {
             return Err(Problem::MissingOutput);
@@ -406,19 +430,19 @@ impl Lowering<'_> {
             let second = Value::Scaled(view.permute(&order), factor);
             let value = self.product_of(node, first, second)?;
             if back.is_sorted() {
-                return self.set(node, value);
+                return Ok(value);
             }
             let Value::View(view) = self.computed_value(node, value)? else {
                 return Err(Problem::MissingOutput);
             };
-            return self.set(node, Value::View(view.permute(&back)));
+            return Ok(Value::View(view.permute(&back)));
         }
         let unfit = self.unfit(&first, &second);
         let kept = |other: &[Letter]| [&output[..], other].concat();
         let a = self.einsum_operand(node, first, of_first, &kept(of_second))?;
         let b = self.einsum_operand(node, second, of_second, &kept(of_first))?;
         let view = self.contracted(node, [a, b], &output)?.ok_or(unfit)?;
-        self.set(node, Value::View(view))
+        Ok(Value::View(view))
     }
 
     /// A value with its letters, summed over those that nothing else has.

@@ -7,18 +7,19 @@ use punctual_types::{Extent, Window};
 
 use super::lowering::Lowering;
 use super::value::Value;
-use super::view_algebra::{Axis, View};
+use super::view_algebra::{Axis, Factor, View, normal};
 use super::views::position;
 use super::vocabulary::{OnnxOperator, family};
 use crate::draft::Computation;
 use crate::fold::layout::product;
-use crate::graph::{Attributes, Data, Floats, Node};
+use crate::graph::{Attributes, Constant, Data, Floats, Node};
 use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::write::Written;
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {
     "LayerNormalization" => lower layer_normalization(),
+    "OneHot" => lower one_hot() fold made::one_hot makes Third,
 };
 
 impl Written for LayerNorm {}
@@ -238,31 +239,101 @@ impl Lowering<'_> {
         self.emit(node, token, view.tensor, &[]).map(Some)
     }
 
-    /// A table's rows, looked up by numbers computed from the input.
+    /// A table's rows, or slices of a constant, looked up by numbers computed from the input.
     pub(super) fn embedding(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         let mut attributes = Attributes::of(node);
-        attributes.only("axis", 0, "0, the rows of a table")?;
+        let axis = attributes.int("axis", 0)?;
         attributes.finish()?;
-        let table = self.floats(node, 0, "table")?;
+        let Floats { dims, data } = self.figures(node, 0)?;
+        let axis = position("axis", axis, dims.len())?;
         // Of tokens with a mask the numbers are one of two channels.
         let view = self.view(node, 1)?.clone();
-        let view = self.narrowed(node, &view)?;
-        let shape = self.shape(view.tensor);
-        let ([_, channels], 1, true) = (&table.dims[..], shape.channels, view.covers(shape)) else {
-            let value = Value::View(view);
-            return Err(self.wrong(1, "indices", &value, "one number a token, of a table's row"));
+        let mut view = self.narrowed(node, &view)?;
+        if self.shape(view.tensor).channels != 1 || !view.covers(self.shape(view.tensor)) {
+            view = self.copied_on(node, &view, &vec![Axis::Column; view.dims.len()])?;
+        }
+        let inner: usize = dims[axis + 1..].iter().product();
+        let rows = dims[axis];
+        let channels = super::convolution::dimension(data.len() / rows.max(1))?;
+        let table = if axis == 0 {
+            data
+        } else {
+            // The slices one behind the other.
+            let slice = |row: usize| {
+                let runs = data.chunks(inner.max(1)).skip(row).step_by(rows);
+                runs.flatten().copied().collect::<Vec<f32>>()
+            };
+            (0..rows).flat_map(slice).collect()
         };
-        let shape = Tensor {
-            channels: super::convolution::dimension(*channels)?,
-            ..shape
-        };
-        let channels = shape.channels;
-        let embedding = Computation::new(Embedding { channels }, [table.data]);
+        let embedding = Computation::new(Embedding { channels }, [table]);
         let output = self.emit(node, embedding, view.tensor, &[])?;
         let mut result = view.of(output);
-        result.dims.push(View::image(output, shape).dims[1].clone());
+        let (mut step, mut of_table) = (u64::from(channels), Vec::new());
+        for (at, &size) in dims.iter().enumerate().filter(|(at, _)| *at != axis) {
+            step /= size as u64;
+            let digit = Factor {
+                axis: Axis::Channel,
+                step,
+                extent: size as u64,
+            };
+            of_table.push((at, normal(vec![digit])));
+        }
+        let behind = result.dims.len();
+        for (at, dim) in of_table {
+            let place = if at < axis { at } else { behind + at - 1 };
+            result.dims.insert(place, dim);
+        }
         self.set(node, Value::View(result))
+    }
+
+    /// 1 at computed positions of a further dimension, or whatever two values are given.
+    pub(super) fn one_hot(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 3, 1)?;
+        let mut attributes = Attributes::of(node);
+        let axis = attributes.int("axis", -1)?;
+        attributes.finish()?;
+        let view = self.view(node, 0)?.clone();
+        let axis = position("axis", axis, view.dims.len() + 1)?;
+        let depth = self.figures(node, 1)?;
+        let values = self.figures(node, 2)?;
+        let (&[depth], &[off, on]) = (&depth.data[..], &values.data[..]) else {
+            let found = self.required(node, 1, "depth")?;
+            return Err(self.wrong(1, "depth", found, "one number; the values are two"));
+        };
+        if !(1.0..=f32::from(u16::MAX)).contains(&depth) {
+            let found = self.required(node, 1, "depth")?;
+            return Err(self.wrong(1, "depth", found, "1 to 65,535"));
+        }
+        let mut dims = vec![1; view.dims.len() + 1];
+        dims[axis] = depth as usize;
+        let constant = |dims: &[usize], data: Vec<f32>| {
+            Value::Constant(Rc::new(Constant::new(dims.to_vec(), Data::Floats(data))))
+        };
+        let indices = self.temporary(Value::View(view.unsqueeze(axis)));
+        // Negative ones count from the end.
+        let mut is_here = Vec::with_capacity(2);
+        for first in [0.0, -depth] {
+            let places = (0..depth as usize).map(|at| at as f32 + first).collect();
+            let places = self.temporary(constant(&dims, places));
+            is_here.push(self.lowered(
+                &node.standing_in("Equal"),
+                vec![Some(indices), Some(places)],
+            )?);
+        }
+        let is_here = is_here.into_iter().map(Some).collect();
+        let mut result = self.lowered(&node.standing_in("Add"), is_here)?;
+        for (operator, figure, nothing) in [("Mul", on - off, 1.0), ("Add", off, 0.0)] {
+            if figure != nothing {
+                let figure = self.temporary(constant(&[], vec![figure]));
+                result = self.lowered(
+                    &node.standing_in(operator),
+                    vec![Some(result), Some(figure)],
+                )?;
+            }
+        }
+        let value = self.value(result).clone();
+        self.set(node, value)
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum Makes {
     First,
     /// As of its second operand.
     Second,
+    /// As of its third operand.
+    Third,
     Truths,
     Integers,
     /// Its second result consists of positions, its first is as its first operand.
