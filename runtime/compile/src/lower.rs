@@ -64,7 +64,6 @@ const FOLDED: &[OnnxOperator] = family! {
     "Range" => fold made::range,
     "Shape" => measure made::shape makes Integers,
     "Size" => measure made::size makes Integers,
-    "Trilu" => fold made::triangle,
 };
 
 /// The operators of ONNX that can be compiled, by family.

@@ -16,10 +16,22 @@ const TAPS_WORDS: usize = 32;
 enum Mode {
     Nearest(Rounding),
     Linear,
-    Cubic {
-        coefficient: f64,
-        exclude_outside: bool,
-    },
+    /// By the weights that a curve gives to values around the place.
+    Spread(Spread),
+}
+
+/// A curve that is stretched, so that nothing between two places of a smaller result is left out, or is not.
+#[derive(Clone, Copy)]
+struct Spread {
+    curve: Curve,
+    antialias: bool,
+    exclude_outside: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Curve {
+    Triangle,
+    Cubic { coefficient: f64 },
 }
 
 pub(crate) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
@@ -33,16 +45,21 @@ pub(crate) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let rounding = rounding(attributes)?;
     let coefficient = attributes.float("cubic_coeff_a", -0.75)?.into();
     let exclude_outside = attributes.int("exclude_outside", 0)? != 0;
-    let mode = match attributes.text("mode", "nearest")? {
-        "nearest" => Mode::Nearest(rounding),
-        "linear" => Mode::Linear,
-        "cubic" => Mode::Cubic {
-            coefficient,
+    let antialias = attributes.int("antialias", 0)? != 0;
+    let spread = |curve| {
+        Mode::Spread(Spread {
+            curve,
+            antialias,
             exclude_outside,
-        },
+        })
+    };
+    let mode = match attributes.text("mode", "nearest")? {
+        "nearest" if !antialias => Mode::Nearest(rounding),
+        "linear" if antialias => spread(Curve::Triangle),
+        "linear" => Mode::Linear,
+        "cubic" => spread(Curve::Cubic { coefficient }),
         _ => return refuse("its attribute mode is not supported"),
     };
-    attributes.only("antialias", 0, "0")?;
     attributes.ignore("extrapolation_value"); // Of the refused tf_crop_and_resize.
     let policy = attributes.text("keep_aspect_ratio_policy", "stretch")?;
     let list = attributes.ints("axes")?.map(<[i64]>::to_vec);
@@ -149,34 +166,56 @@ impl Mode {
                 };
                 along.linear().map(pair).collect()
             }
-            Self::Cubic {
-                coefficient,
-                exclude_outside,
-            } => {
-                let cubic = |at| cubic(along, at, coefficient, exclude_outside);
-                (0..along.to).map(cubic).collect()
-            }
+            Self::Spread(spread) => (0..along.to).map(|at| spread.taps(along, at)).collect(),
         }
     }
 }
 
-fn cubic(along: Direction, at: u32, coefficient: f64, exclude_outside: bool) -> Vec<(usize, f64)> {
-    let (place, last) = (f64::from(along.place(at)), i64::from(along.from) - 1);
-    let low = place.floor().clamp(-4.0, last as f64 + 5.0) as i64;
-    let part = place - place.floor();
-    let taps = (-1..=2).map(|step| (low + step, weight(coefficient, part - step as f64)));
-    let outside = |at: i64| exclude_outside && !(0..=last).contains(&at);
-    let taps: Vec<(i64, f64)> = taps.filter(|&(at, _)| !outside(at)).collect();
-    let sum: f64 = taps.iter().map(|(_, weight)| weight).sum();
-    let shares = taps.into_iter();
-    shares
-        .map(|(at, weight)| (at.clamp(0, last) as usize, weight / sum))
-        .collect()
+impl Spread {
+    fn taps(&self, along: Direction, at: u32) -> Vec<(usize, f64)> {
+        let (place, last) = (f64::from(along.place(at)), i64::from(along.from) - 1);
+        let stretch = if self.antialias {
+            f64::from(1.0 / along.scale).max(1.0)
+        } else {
+            1.0
+        };
+        let reach = self.curve.reach() * stretch;
+        // Places far outside have the values at the edge all the same.
+        let place = place.clamp(-reach - 1.0, last as f64 + reach + 1.0);
+        let first = (place - reach).ceil() as i64;
+        let taps = first..=(place + reach).floor() as i64;
+        let taps = taps.filter(|at| !self.exclude_outside || (0..=last).contains(at));
+        let taps: Vec<(i64, f64)> = taps
+            .map(|at| (at, self.curve.weight((at as f64 - place) / stretch)))
+            .collect();
+        let sum: f64 = taps.iter().map(|(_, weight)| weight).sum();
+        let shares = taps.into_iter();
+        shares
+            .map(|(at, weight)| (at.clamp(0, last) as usize, weight / sum))
+            .collect()
+    }
 }
 
-/// The weight of a value so far away.
-fn weight(a: f64, distance: f64) -> f64 {
-    let x = distance.abs();
+impl Curve {
+    /// How far it goes to each side.
+    fn reach(self) -> f64 {
+        match self {
+            Self::Triangle => 1.0,
+            Self::Cubic { .. } => 2.0,
+        }
+    }
+
+    /// The weight of a value so far away.
+    fn weight(self, distance: f64) -> f64 {
+        let x = distance.abs();
+        match self {
+            Self::Triangle => (1.0 - x).max(0.0),
+            Self::Cubic { coefficient } => cubic(coefficient, x),
+        }
+    }
+}
+
+fn cubic(a: f64, x: f64) -> f64 {
     match x {
         ..=1.0 => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
         ..2.0 => ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a,

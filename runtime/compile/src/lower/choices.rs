@@ -1,5 +1,7 @@
 //! Comparisons, booleans, and the choice between two values. A boolean is 1 or 0.
 
+use std::rc::Rc;
+
 use punctual_model::OperatorKind;
 use punctual_types::{BinaryFunction, UnaryFunction};
 
@@ -11,7 +13,9 @@ use super::view_algebra::View;
 use super::views::expanded;
 use super::vocabulary::{Makes, OnnxOperator, family};
 use crate::fold::layout::broadcast;
-use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
+use crate::fold::{Folding, fold, made};
+use crate::graph::{Attribute, Attributes, Constant, Data, Node, ValueId};
+use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::data_type;
 
@@ -23,6 +27,7 @@ pub(super) const OPERATORS: &[OnnxOperator] = family! {
     "IsNaN" => lower is_nan() fold arithmetic::unary makes Truths,
     "Not" => lower not() fold arithmetic::unary makes Truths,
     "Or" => lower truths() fold arithmetic::binary makes Truths,
+    "Trilu" => lower triangle() fold made::triangle,
     "Where" => lower choose() fold arithmetic::choose makes Second,
     "Xor" => lower truths() fold arithmetic::binary makes Truths,
 };
@@ -99,6 +104,47 @@ impl Lowering<'_> {
             _ => view,
         };
         self.set(node, Value::View(view))
+    }
+
+    /// Zeros above or below a diagonal of computed matrices.
+    pub(super) fn triangle(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        let sizes = self.view(node, 0)?.sizes();
+        let [.., Dim::Known(rows), Dim::Known(columns)] = sizes[..] else {
+            let found = self.required(node, 0, "data")?;
+            return Err(self.wrong(0, "data", found, "matrices of known sizes"));
+        };
+        let count = (rows as usize).saturating_mul(columns as usize);
+        self.room.take(count)?;
+        let ones = Constant::new(
+            vec![rows as usize, columns as usize],
+            Data::Ints(vec![1; count]),
+        );
+        let diagonal = match node.inputs.get(1) {
+            Some(Some(_)) => match self.constant_integers(node, 1) {
+                Some(diagonal) => Some(diagonal.clone()),
+                None => {
+                    let found = self.required(node, 1, "k")?;
+                    return Err(self.wrong(1, "k", found, "an integer known when compiling"));
+                }
+            },
+            _ => None,
+        };
+        let rule = |folding: &mut Folding<'_>| made::triangle(folding).map(Into::into);
+        let kept = fold(
+            rule,
+            node,
+            &[Some(&ones), diagonal.as_ref()],
+            &mut self.room,
+        )?;
+        let kept = kept.into_iter().next().ok_or(Problem::MissingOutput)?;
+        let kept = self.temporary(Value::Constant(Rc::new(kept)));
+        let nothing = Constant::new(vec![], Data::Floats(vec![0.0]));
+        let nothing = self.temporary(Value::Constant(Rc::new(nothing)));
+        let chosen = vec![Some(kept), node.inputs[0], Some(nothing)];
+        let result = self.lowered(&node.standing_in("Where"), chosen)?;
+        let value = self.value(result).clone();
+        self.set(node, value)
     }
 
     /// Whether a type has all values of a tensor that is computed from the input: of bytes that is known of positions.

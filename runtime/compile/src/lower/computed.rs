@@ -144,8 +144,11 @@ impl Lowering<'_> {
         let mut attributes = Attributes::of(node);
         let axis = attributes.int("axis", 0)?;
         attributes.finish()?;
+        let dim = position("axis", axis, self.view(node, 0)?.dims.len())?;
+        if let Some(taken) = self.gathered_elements(node, dim)? {
+            return self.set(node, Value::View(taken));
+        }
         let (data, indices) = (self.view(node, 0)?.clone(), self.view(node, 1)?.clone());
-        let dim = position("axis", axis, data.dims.len())?;
         if data.dims.len() != indices.dims.len() {
             return Err(self.operands_at(node, [0, 1]));
         }
@@ -157,7 +160,11 @@ impl Lowering<'_> {
     /// dimension.
     pub(super) fn gather_nd(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
-        if let Some(taken) = self.constant_slices(node)? {
+        let by_batch = Attributes::of(node).int("batch_dims", 0)? != 0;
+        if let Some(indices) = self.of_table(node).filter(|_| !by_batch) {
+            return self.embedding_of(node, 0, &indices);
+        }
+        if !by_batch && let Some(taken) = self.gathered_tuples(node)? {
             return self.set(node, Value::View(taken));
         }
         let mut attributes = Attributes::of(node);
@@ -183,22 +190,13 @@ impl Lowering<'_> {
         self.set(node, Value::View(taken))
     }
 
-    /// The slices of the first dimension at constant (positions, 1). Exporters write the nearest columns of a series in
-    /// this way.
-    fn constant_slices(&mut self, node: &Node) -> Result<Option<View>, Problem> {
-        if self.constant_integers(node, 1).is_none() {
-            return Ok(None);
-        }
-        let by_batch = Attributes::of(node).int("batch_dims", 0)? != 0;
-        let view = self.view(node, 0)?.clone();
-        let (false, Dim::Known(size)) = (by_batch, view.sizes()[0]) else {
-            return Ok(None);
-        };
-        match self.positions(node, 1, size) {
-            Some((dims, positions)) if matches!(dims[..], [_, 1]) => {
-                self.taken(node, &view, 0, &positions).map(Some)
+    /// The computed positions of slices of a constant, if the node reads these: (..., 1) of its first dimension.
+    fn of_table(&self, node: &Node) -> Option<View> {
+        match (self.operand(node, 0)?, self.operand(node, 1)?) {
+            (Value::Constant(_), Value::View(indices)) => {
+                indices.squeeze(indices.dims.len().checked_sub(1)?)
             }
-            _ => Ok(None),
+            _ => None,
         }
     }
 

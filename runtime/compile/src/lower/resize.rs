@@ -1,13 +1,18 @@
-//! Resizes: other rows and columns, by sizes or by scales.
+//! Resizes: other rows and columns, by sizes or by scales. What is no nearest or linear resize of rows and columns is a
+//! product with a constant matrix along each dimension that changes.
+
+use std::rc::Rc;
 
 use punctual_model::{Operator, Resize, Tensor};
 use punctual_types::{Coordinates, Extent, Filter, Resampling, Rounding};
 
 use super::convolution::dimension;
 use super::lowering::Lowering;
+use super::value::Value;
 use super::views::positions;
 use super::vocabulary::{OnnxOperator, family};
-use crate::graph::{Attribute, Attributes, Node};
+use crate::fold::{Folding, fold, resized};
+use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::attribute::{int, text};
@@ -26,6 +31,9 @@ const SIZES: usize = 3;
 impl Lowering<'_> {
     pub(super) fn resize(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 4, 1)?;
+        if self.is_by_matrices(node)? {
+            return self.resized_by_matrices(node);
+        }
         let input = self.image(node)?;
         let shape = self.shape(input);
         let mut attributes = Attributes::of(node);
@@ -71,6 +79,105 @@ impl Lowering<'_> {
         }
         let output = self.emit(node, Resize { resampling }, input, &[])?;
         self.set_image(node, output)
+    }
+
+    /// Whether it has a curve, or dimensions, that only constants are resized by.
+    fn is_by_matrices(&self, node: &Node) -> Result<bool, Problem> {
+        let mut attributes = Attributes::of(node);
+        let is_cubic = attributes.text("mode", "nearest")? == "cubic";
+        let rank = self.view(node, 0)?.dims.len();
+        Ok(is_cubic || attributes.int("antialias", 0)? != 0 || !(3..=RANK).contains(&rank))
+    }
+
+    fn resized_by_matrices(&mut self, node: &Node) -> Result<(), Problem> {
+        let sizes = self.view(node, 0)?.sizes();
+        let axes = match Attributes::of(node).ints("axes")? {
+            Some(axes) => positions("axes", axes, sizes.len())?,
+            None => (0..sizes.len()).collect(),
+        };
+        let scales = self.optional_floats(node, SCALES, "scales")?;
+        let scales = scales
+            .map(|scales| scales.data)
+            .filter(|scales| !scales.is_empty());
+        let asked = match scales {
+            Some(_) => None,
+            None => Some(self.sizes(node, SIZES, "sizes")?),
+        };
+        let count = scales
+            .as_ref()
+            .map_or(asked.as_ref().map_or(0, Vec::len), Vec::len);
+        if count != axes.len() {
+            let found = self.required(node, 0, "data")?;
+            return Err(self.wrong(0, "data", found, "as many dimensions as are resized"));
+        }
+        let mut result = node.inputs[0];
+        for (at, &axis) in axes.iter().enumerate() {
+            let scale = scales.as_ref().map(|scales| scales[at]);
+            let size = asked.as_ref().map(|sizes| sizes[at]);
+            let is_same = scale.is_none_or(|scale| scale == 1.0)
+                && size.is_none_or(|size| {
+                    size == sizes[axis]
+                        || size == Dim::Batches(1)
+                        || self.is_batch_of(size, sizes[axis])
+                });
+            if is_same {
+                continue;
+            }
+            let Dim::Known(length) = sizes[axis] else {
+                let found = self.required(node, 0, "data")?;
+                return Err(self.wrong(0, "data", found, "a tensor whose batch stays as it is"));
+            };
+            let matrix = self.resizing(node, length as usize, scale, size)?;
+            let matrix = self.temporary(Value::Constant(Rc::new(matrix)));
+            let mut order: Vec<i64> = (0..sizes.len() as i64).collect();
+            order.swap(axis, sizes.len() - 1);
+            let mut turned = node.standing_in("Transpose");
+            turned
+                .attributes
+                .insert("perm".to_owned(), Attribute::Ints(order));
+            result = Some(self.lowered(&turned, vec![result])?);
+            result = Some(self.lowered(&node.standing_in("MatMul"), vec![result, Some(matrix)])?);
+            result = Some(self.lowered(&turned, vec![result])?);
+        }
+        let result = result.ok_or(Problem::MissingInput {
+            position: 0,
+            what: "data",
+        })?;
+        let value = self.value(result).clone();
+        self.set(node, value)
+    }
+
+    fn is_batch_of(&self, size: Dim, own: Dim) -> bool {
+        matches!(own, Dim::Batches(_)) && self.is_batch(size)
+    }
+
+    /// What a resize along one dimension makes of the values 1, 0, 0 ..., 0, 1, 0 ..., and so on.
+    fn resizing(
+        &mut self,
+        node: &Node,
+        length: usize,
+        scale: Option<f32>,
+        size: Option<Dim>,
+    ) -> Result<Constant, Problem> {
+        self.room.take(length.saturating_mul(length))?;
+        let cell = |at: usize| f32::from(u8::from(at / length == at % length));
+        let ones = (0..length * length).map(cell).collect();
+        let ones = Constant::new(vec![length, length], Data::Floats(ones));
+        let scale = scale.map(|scale| Constant::new(vec![1], Data::Floats(vec![scale])));
+        let size = match size {
+            Some(Dim::Known(size)) => Some(Constant::new(vec![1], Data::Ints(vec![size]))),
+            _ => None,
+        };
+        let mut along = node.clone();
+        along
+            .attributes
+            .insert("axes".to_owned(), Attribute::Ints(vec![1]));
+        let operands = [Some(&ones), None, scale.as_ref(), size.as_ref()];
+        let rule = |folding: &mut Folding<'_>| resized::resize(folding).map(Into::into);
+        let matrix = fold(rule, &along, &operands, &mut self.room)?
+            .into_iter()
+            .next();
+        matrix.ok_or(Problem::MissingOutput)
     }
 
     /// The factors of rows and columns, if there are any.

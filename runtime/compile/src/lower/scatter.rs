@@ -1,4 +1,5 @@
-//! Values written to places that are known when compiling: ScatterND and ScatterElements. The result takes each of its
+//! Values written to places that are known when compiling, and taken from such: ScatterND and ScatterElements, GatherND and
+//! GatherElements. The result takes each of its
 //! values either from the data or from the update that is written there last; of updates that are combined, the first at
 //! all places, then the second, and so on.
 
@@ -44,37 +45,46 @@ struct Written {
 impl Lowering<'_> {
     pub(super) fn scatter_nd(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
-        let sizes = self.data_sizes(node)?;
+        let (sizes, batch) = self.data_sizes(node)?;
         let indices = self.known_places(node)?;
         let Some((&depth, outer)) = indices.dims.split_last() else {
             return Err(self.unknown_places(node));
         };
-        if depth == 0 || depth > sizes.len() {
+        if depth == 0 || depth > sizes.len() || (batch > 0 && batch < depth) {
             return Err(self.unknown_places(node));
         }
-        let places: Vec<usize> = sizes[1..depth].iter().map(|size| extent(*size)).collect();
-        let to = self
-            .tuples(&indices, &places)
-            .ok_or_else(|| self.unknown_places(node))?;
-        let values: usize = sizes[depth..].iter().map(|size| extent(*size)).product();
+        let of_batch = usize::from(batch == 0);
+        let places: Vec<usize> = sizes[of_batch..depth]
+            .iter()
+            .map(|size| extent(*size))
+            .collect();
+        let to = self.tuples(&indices, of_batch, &places);
+        let to = to.ok_or_else(|| self.unknown_places(node))?;
+        // Of updates the batch is that of the indices, or among the values.
+        let of_updates = match (batch, indices.batch) {
+            (0, at) => at.unwrap_or(0),
+            (at, _) => outer.len() + at - depth,
+        };
+        let values = sizes[depth..].iter();
+        let values: usize = values.map(|size| extent(*size)).product();
         let places = places.iter().product();
         let written = Written {
-            data: self.as_places(node, DATA, places, values, 0)?,
-            updates: self.as_places(node, UPDATES, to.len(), values, indices.batch.unwrap_or(0))?,
+            data: self.as_places(node, DATA, [places, values], batch)?,
+            updates: self.as_places(node, UPDATES, [to.len(), values], of_updates)?,
             places,
             to,
         };
-        debug_assert!(outer.len() + 1 == indices.dims.len());
-        self.scattered(node, written, &sizes)
+        self.scattered(node, written, &sizes, batch)
     }
 
     pub(super) fn scatter_elements(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
-        let sizes = self.data_sizes(node)?;
+        let (sizes, batch) = self.data_sizes(node)?;
         let axis = position("axis", Attributes::of(node).int("axis", 0)?, sizes.len())?;
         let indices = self.known_places(node)?;
         let integers = indices.integers().unwrap_or_default();
-        let fits = indices.dims.len() == sizes.len() && axis > 0 && indices.dims[0] == 1;
+        let fits =
+            indices.dims.len() == sizes.len() && batch == 0 && axis > 0 && indices.dims[0] == 1;
         let size = extent(sizes[axis]);
         let along: Option<Vec<usize>> = integers.iter().map(|index| place(*index, size)).collect();
         let (true, Some(along)) = (fits, along) else {
@@ -83,44 +93,38 @@ impl Lowering<'_> {
         // Of dimensions that have the same index at all positions, slices are written.
         let dims: Vec<usize> = sizes[1..].iter().map(|size| extent(*size)).collect();
         let of_indices = &indices.dims[1..];
-        let mut to = Vec::with_capacity(along.len());
-        for (at, &index) in along.iter().enumerate() {
-            let (mut rest, mut place, mut step) = (at, 0, 1);
-            for dim in (0..dims.len()).rev() {
-                let digit = rest % of_indices[dim];
-                rest /= of_indices[dim];
-                place += step * if dim + 1 == axis { index } else { digit };
-                step *= dims[dim];
-            }
-            to.push(place);
-        }
+        let to = along_lines(&dims, of_indices, axis - 1, &along);
         let (places, values, to) = as_slices(&dims, of_indices, axis - 1, to);
         let written = Written {
-            data: self.as_places(node, DATA, places, values, 0)?,
-            updates: self.as_places(node, UPDATES, to.len(), values, 0)?,
+            data: self.as_places(node, DATA, [places, values], 0)?,
+            updates: self.as_places(node, UPDATES, [to.len(), values], 0)?,
             places,
             to,
         };
-        self.scattered(node, written, &sizes)
+        self.scattered(node, written, &sizes, 0)
     }
 
-    /// The data's dimensions, of which the first is the batch.
-    fn data_sizes(&self, node: &Node) -> Result<Vec<Dim>, Problem> {
+    /// The data's dimensions, and which of them is the batch.
+    fn data_sizes(&self, node: &Node) -> Result<(Vec<Dim>, usize), Problem> {
         let data = self.required(node, DATA, "data")?;
         let sizes = data.sizes().unwrap_or_default();
-        let is_batch = |first: &Dim| match *first {
-            Dim::Batches(times) => times == 1,
-            Dim::Known(size) => self.fixed == Some(1) && size == 1,
+        let of_constant = match data {
+            Value::Constant(constant) => constant.batch,
+            _ => None,
         };
-        let known = sizes
-            .iter()
-            .skip(1)
-            .all(|size| matches!(size, Dim::Known(1..)));
-        if sizes.first().is_some_and(is_batch) && known {
-            Ok(sizes)
-        } else {
-            let expected = "a tensor of known dimensions, the first of which is the batch";
-            Err(self.wrong(DATA, "data", data, expected))
+        let images = sizes.iter().position(|size| *size == Dim::Batches(1));
+        // In a file for one image it may be a number.
+        let first = (self.fixed == Some(1) && sizes.first() == Some(&Dim::Known(1))).then_some(0);
+        let batch = of_constant.or(images).or(first);
+        let known = |at: usize| Some(at) == batch || matches!(sizes[at], Dim::Known(1..));
+        match batch {
+            Some(batch) if (0..sizes.len()).all(known) && extent(sizes[batch]) == 1 => {
+                Ok((sizes, batch))
+            }
+            _ => {
+                let expected = "a tensor of known dimensions but for one, the batch";
+                Err(self.wrong(DATA, "data", data, expected))
+            }
         }
     }
 
@@ -137,21 +141,23 @@ impl Lowering<'_> {
         self.wrong(INDICES, "indices", found, expected)
     }
 
-    /// The place of each tuple of indices, of which the first is the image.
-    fn tuples(&self, indices: &Constant, places: &[usize]) -> Option<Vec<usize>> {
+    /// The place of each tuple of indices. Of the first `images` indices each is the image, all others are of `places`.
+    fn tuples(&self, indices: &Constant, images: usize, places: &[usize]) -> Option<Vec<usize>> {
         let integers = indices.integers()?;
-        let of_each = integers.chunks_exact(places.len() + 1).map(|tuple| {
-            let (image, tuple) = tuple.split_first()?;
+        let of_each = integers.chunks_exact(images + places.len()).map(|tuple| {
+            let (image, tuple) = tuple.split_at(images);
             let own = Integer {
                 images: 1,
                 ..Integer::of(0)
             };
-            let is_own = *image == own || (self.fixed == Some(1) && image.known() == Some(0));
+            let is_own = |image: &Integer| {
+                *image == own || (self.fixed == Some(1) && image.known() == Some(0))
+            };
             let mut at = 0;
             for (index, &size) in tuple.iter().zip(places) {
                 at = at * size + place(*index, size)?;
             }
-            is_own.then_some(at)
+            image.iter().all(is_own).then_some(at)
         });
         of_each.collect()
     }
@@ -161,8 +167,7 @@ impl Lowering<'_> {
         &mut self,
         node: &Node,
         operand: usize,
-        count: usize,
-        values: usize,
+        [count, values]: [usize; 2],
         batch: usize,
     ) -> Result<Part, Problem> {
         let value = self.required(node, operand, "data")?.clone();
@@ -198,7 +203,13 @@ impl Lowering<'_> {
     }
 
     /// Makes the node's result of the places and their updates.
-    fn scattered(&mut self, node: &Node, written: Written, sizes: &[Dim]) -> Result<(), Problem> {
+    fn scattered(
+        &mut self,
+        node: &Node,
+        written: Written,
+        sizes: &[Dim],
+        batch: usize,
+    ) -> Result<(), Problem> {
         let mut attributes = Attributes::of(node);
         let reduction = attributes.text("reduction", "none")?.to_owned();
         attributes.ignore("axis"); // Read before.
@@ -215,8 +226,13 @@ impl Lowering<'_> {
                 return Err(Problem::attribute("reduction", &found, supported));
             }
         };
-        let result = self.reshaped(node, &result, sizes)?;
-        self.set(node, Value::View(result))
+        let mut images_first = sizes.to_vec();
+        let images = images_first.remove(batch);
+        images_first.insert(0, images);
+        let result = self.reshaped(node, &result, &images_first)?;
+        let mut order: Vec<usize> = (1..sizes.len()).collect();
+        order.insert(batch, 0);
+        self.set(node, Value::View(result.permute(&order)))
     }
 
     /// The data where nothing is written, else the last update.
@@ -275,12 +291,17 @@ impl Lowering<'_> {
     }
 
     /// Positions of (N, positions, values), in any order.
-    fn at_places(&mut self, node: &Node, view: &View, from: &[i64]) -> Result<View, Problem> {
-        let even = from
+    pub(super) fn at_places(
+        &mut self,
+        node: &Node,
+        view: &View,
+        from: &[i64],
+    ) -> Result<View, Problem> {
+        let uneven = from
             .windows(2)
             .filter(|pair| pair[1] - pair[0] != 1)
             .count();
-        if even < PIECES_MAX / 4 {
+        if uneven < PIECES_MAX / 4 {
             return self.taken(node, view, 1, from);
         }
         let indices = from.iter().map(|at| *at as f32).collect();
@@ -293,6 +314,101 @@ impl Lowering<'_> {
         let indices = indices.ok_or_else(|| self.no_slice(node))?;
         self.taken_along(node, view, &indices, 1)
     }
+
+    /// Slices of the first dimensions at constant tuples of positions: GatherND where the batch is none of these.
+    pub(super) fn gathered_tuples(&mut self, node: &Node) -> Result<Option<View>, Problem> {
+        let view = self.view(node, DATA)?.clone();
+        let Some(indices) = self.constant_integers(node, INDICES).cloned() else {
+            return Ok(None);
+        };
+        let Some((&depth, outer)) = indices.dims.split_last() else {
+            return Ok(None);
+        };
+        let sizes = view.sizes();
+        let Some(batch) = (depth..sizes.len()).find(|&at| view.is_batch(at)) else {
+            return Ok(None);
+        };
+        let places: Vec<usize> = sizes[..depth].iter().map(|size| extent(*size)).collect();
+        let Some(from) = self
+            .tuples(&indices, 0, &places)
+            .filter(|from| !from.is_empty())
+        else {
+            return Ok(None);
+        };
+        let values: Vec<Dim> = (depth..sizes.len())
+            .filter(|at| *at != batch)
+            .map(|at| sizes[at])
+            .collect();
+        let all = values.iter().map(|size| extent(*size)).product();
+        let Part::View(data) = self.as_places(node, DATA, [places.iter().product(), all], batch)?
+        else {
+            return Ok(None);
+        };
+        let from: Vec<i64> = from.into_iter().map(|at| at as i64).collect();
+        let taken = self.at_places(node, &data, &from)?;
+        let outer = outer.iter().map(|&size| Dim::Known(size as i64));
+        let to: Vec<Dim> = [Dim::Batches(1)]
+            .into_iter()
+            .chain(outer.clone())
+            .chain(values)
+            .collect();
+        let taken = self.reshaped(node, &taken, &to)?;
+        let mut order: Vec<usize> = (1..to.len()).collect();
+        order.insert(outer.len() + batch - depth, 0);
+        Ok(Some(taken.permute(&order)))
+    }
+
+    /// Values at constant positions along a dimension, (N, ...), where each line may have its own: GatherElements.
+    pub(super) fn gathered_elements(
+        &mut self,
+        node: &Node,
+        dim: usize,
+    ) -> Result<Option<View>, Problem> {
+        let view = self.view(node, DATA)?.clone();
+        let Some(indices) = self.constant_integers(node, INDICES).cloned() else {
+            return Ok(None);
+        };
+        let sizes = view.sizes();
+        let fits = indices.dims.len() == sizes.len()
+            && indices.dims[0] == 1
+            && dim > 0
+            && view.is_batch(0);
+        let integers = indices.integers().unwrap_or_default();
+        let along = integers
+            .iter()
+            .map(|index| place(*index, extent(sizes[dim])));
+        let (true, Some(along)) = (fits, along.collect::<Option<Vec<usize>>>()) else {
+            return Ok(None);
+        };
+        let dims: Vec<usize> = sizes[1..].iter().map(|size| extent(*size)).collect();
+        let from = along_lines(&dims, &indices.dims[1..], dim - 1, &along);
+        let (places, values, from) = as_slices(&dims, &indices.dims[1..], dim - 1, from);
+        let Part::View(data) = self.as_places(node, DATA, [places, values], 0)? else {
+            return Ok(None);
+        };
+        let from: Vec<i64> = from.into_iter().map(|at| at as i64).collect();
+        let taken = self.at_places(node, &data, &from)?;
+        let sizes = indices.dims[1..]
+            .iter()
+            .map(|&size| Dim::Known(size as i64));
+        let sizes: Vec<Dim> = [Dim::Batches(1)].into_iter().chain(sizes).collect();
+        self.reshaped(node, &taken, &sizes).map(Some)
+    }
+}
+
+/// The place of each index, where it counts along one dimension and its own position along the others.
+fn along_lines(dims: &[usize], of_indices: &[usize], axis: usize, along: &[usize]) -> Vec<usize> {
+    let place = |(at, &index): (usize, &usize)| {
+        let (mut rest, mut place, mut step) = (at, 0, 1);
+        for dim in (0..dims.len()).rev() {
+            let digit = rest % of_indices[dim];
+            rest /= of_indices[dim];
+            place += step * if dim == axis { index } else { digit };
+            step *= dims[dim];
+        }
+        place
+    };
+    along.iter().enumerate().map(place).collect()
 }
 
 fn extent(size: Dim) -> usize {

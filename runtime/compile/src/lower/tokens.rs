@@ -245,11 +245,21 @@ impl Lowering<'_> {
         let mut attributes = Attributes::of(node);
         let axis = attributes.int("axis", 0)?;
         attributes.finish()?;
+        let indices = self.view(node, 1)?.clone();
+        self.embedding_of(node, axis, &indices)
+    }
+
+    /// Slices of a constant along an axis.
+    pub(super) fn embedding_of(
+        &mut self,
+        node: &Node,
+        axis: i64,
+        indices: &View,
+    ) -> Result<(), Problem> {
         let Floats { dims, data } = self.figures(node, 0)?;
         let axis = position("axis", axis, dims.len())?;
         // Of tokens with a mask the numbers are one of two channels.
-        let view = self.view(node, 1)?.clone();
-        let mut view = self.narrowed(node, &view)?;
+        let mut view = self.narrowed(node, indices)?;
         if self.shape(view.tensor).channels != 1 || !view.covers(self.shape(view.tensor)) {
             view = self.copied_on(node, &view, &vec![Axis::Column; view.dims.len()])?;
         }

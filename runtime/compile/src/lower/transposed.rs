@@ -25,6 +25,7 @@ pub(super) const OPERATORS: &[OnnxOperator] = family! {
 #[derive(Clone, Copy)]
 struct Side {
     kernel: i64,
+    dilation: i64,
     stride: i64,
     before: i64,
     /// Positions of the operand.
@@ -34,6 +35,11 @@ struct Side {
 }
 
 impl Side {
+    /// From the kernel's first to its last position.
+    fn span(&self) -> i64 {
+        (self.kernel - 1) * self.dilation + 1
+    }
+
     /// Positions of the result that one input position makes, rounded up.
     fn blocks(&self) -> i64 {
         (self.output + self.stride - 1) / self.stride
@@ -41,7 +47,7 @@ impl Side {
 
     /// The first and the last input position that a block reads, relative to its own.
     fn reach(&self) -> [i64; 2] {
-        let first = -((self.kernel - 1 - self.before) / self.stride);
+        let first = -((self.span() - 1 - self.before) / self.stride);
         let last = (self.stride - 1 + self.before) / self.stride;
         // Padding is less than a kernel: blocks behind the input take a larger one.
         [first.min(self.input - self.blocks()), last]
@@ -50,7 +56,8 @@ impl Side {
     /// The kernel's position by which an input position, relative to the block's, counts at a place of the block.
     fn tap(&self, place: i64, relative: i64) -> Option<i64> {
         let at = place + self.before - relative * self.stride;
-        (0..self.kernel).contains(&at).then_some(at)
+        let is_one = (0..self.span()).contains(&at) && at % self.dilation == 0;
+        is_one.then_some(at / self.dilation)
     }
 
     /// Kernel, and padding before and behind, of the ordinary convolution.
@@ -154,37 +161,77 @@ fn sides(
     series: bool,
 ) -> Result<[Side; 2], Problem> {
     let kernel = kernel.map(|side| side as i64);
-    let padding = attributes.text("auto_pad", "NOTSET")?;
-    if padding != "NOTSET" {
-        let found = Attribute::Text(padding.to_owned());
-        return Err(Problem::attribute("auto_pad", &found, "NOTSET"));
-    }
+    let padding = attributes.text("auto_pad", "NOTSET")?.to_owned();
     let declared = two(attributes, "kernel_shape", kernel, series)?;
-    let dilations = two(attributes, "dilations", [1, 1], series)?;
-    let strides = two(attributes, "strides", [1, 1], series)?;
+    let dilation = two(attributes, "dilations", [1, 1], series)?;
+    let stride = two(attributes, "strides", [1, 1], series)?;
     let more = two(attributes, "output_padding", [0, 0], series)?;
+    let asked = two(attributes, "output_shape", [i64::from(series), 0], series)?;
     let pads = pads(attributes, series)?;
     let length = [shape.height, shape.width].map(i64::from);
     let fits = |at: usize| {
         let side = 1..=i64::from(KERNEL_MAX);
-        let pads = [pads[at], pads[at + 2]];
         side.contains(&kernel[at])
-            && side.contains(&strides[at])
-            && pads.iter().all(|pad| (0..kernel[at]).contains(pad))
-            && (0..strides[at]).contains(&more[at])
+            && side.contains(&stride[at])
+            && side.contains(&dilation[at])
+            && (0..stride[at].max(dilation[at])).contains(&more[at])
     };
-    if declared != kernel || dilations != [1, 1] || !(fits(0) && fits(1)) {
-        let found = Attribute::Ints([&kernel[..], &dilations, &strides, &pads, &more].concat());
-        let supported = "the weights' own shape, dilations of 1, pads less than the kernel and output_padding less than the stride";
-        return Err(Problem::attribute("kernel_shape", &found, supported));
+    let unfit = || {
+        let found = Attribute::Ints([&kernel[..], &dilation, &stride, &pads, &more].concat());
+        let supported = "the weights' own shape, pads less than the kernel and output_padding less than the stride";
+        Problem::attribute("kernel_shape", &found, supported)
+    };
+    if declared != kernel || !(fits(0) && fits(1)) {
+        return Err(unfit());
     }
-    Ok([0, 1].map(|at| Side {
-        kernel: kernel[at],
-        stride: strides[at],
-        before: pads[at],
-        input: length[at],
-        output: (length[at] - 1) * strides[at] + kernel[at] - pads[at] - pads[at + 2] + more[at],
-    }))
+    let is_same = match padding.as_str() {
+        "NOTSET" | "VALID" => false,
+        "SAME_UPPER" | "SAME_LOWER" => true,
+        _ => {
+            let found = Attribute::Text(padding);
+            let supported = "NOTSET, VALID, SAME_UPPER or SAME_LOWER";
+            return Err(Problem::attribute("auto_pad", &found, supported));
+        }
+    };
+    let sides = [0, 1].map(|at| {
+        let whole = Side {
+            kernel: kernel[at],
+            dilation: dilation[at],
+            stride: stride[at],
+            before: 0,
+            input: length[at],
+            output: 0,
+        };
+        let all = (length[at] - 1) * stride[at] + whole.span() + more[at];
+        let output = match asked[at] {
+            0 if is_same => length[at] * stride[at],
+            0 if padding == "VALID" => all,
+            0 => all - pads[at] - pads[at + 2],
+            asked => asked,
+        };
+        // Where the result's size says how much is left out, an odd position is left out behind, or before.
+        let cut = (all - output).max(0);
+        let before = match padding.as_str() {
+            "VALID" if asked[at] == 0 => 0,
+            "NOTSET" if asked[at] == 0 => pads[at],
+            "SAME_UPPER" => cut - cut / 2,
+            _ => cut / 2,
+        };
+        let inside = (0..whole.span()).contains(&before) && all - output - before < whole.span();
+        let fits = inside && before >= 0 && output <= all - before + more[at].max(0);
+        (
+            Side {
+                before,
+                output,
+                ..whole
+            },
+            fits,
+        )
+    });
+    match sides {
+        [(rows, true), (columns, true)] => Ok([rows, columns]),
+        _ => Err(unfit()),
+    }
 }
 
 fn window(sides: [Side; 2], shape: Tensor) -> Result<Window, Problem> {
@@ -242,6 +289,7 @@ mod tests {
     fn a_kernel_as_large_as_its_stride_reads_one_position() {
         let side = Side {
             kernel: 2,
+            dilation: 1,
             stride: 2,
             before: 0,
             input: 4,
@@ -256,6 +304,7 @@ mod tests {
     fn a_block_behind_the_input_has_padding_to_read() {
         let side = Side {
             kernel: 3,
+            dilation: 1,
             stride: 3,
             before: 0,
             input: 4,
@@ -269,6 +318,7 @@ mod tests {
     fn a_kernel_larger_than_its_stride_reads_neighbours() {
         let side = Side {
             kernel: 4,
+            dilation: 1,
             stride: 2,
             before: 1,
             input: 4,

@@ -186,8 +186,7 @@ impl Lowering<'_> {
         let missing = |position, what| Problem::MissingInput { position, what };
         let starts = self.optional_ints(node, 1, "starts")?;
         let starts = starts.ok_or(missing(1, "starts"))?;
-        let ends = self.optional_ints(node, 2, "ends")?;
-        let ends = ends.ok_or(missing(2, "ends"))?;
+        let ends = self.sizes(node, 2, "ends")?;
         let axes = self.optional_ints(node, 3, "axes")?;
         let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
         let steps = self.optional_ints(node, 4, "steps")?;
@@ -197,7 +196,12 @@ impl Lowering<'_> {
             return Err(self.no_slice(node));
         }
         for (at, axis) in axes.into_iter().enumerate() {
-            view = match [starts[at], ends[at], steps[at]] {
+            let end = match (ends[at], view.sizes()[axis]) {
+                (Dim::Known(end), _) => end,
+                (Dim::Batches(end), Dim::Batches(all)) if end == all => i64::MAX,
+                _ => return Err(self.no_slice(node)),
+            };
+            view = match [starts[at], end, steps[at]] {
                 [start, end, step @ ..0] => self.reversed(node, &view, axis, [start, end, step])?,
                 range => self.sliced(node, &view, axis, range)?,
             };
