@@ -31,6 +31,7 @@ mod recurrent;
 mod reduce;
 pub(crate) mod reductions;
 pub(crate) mod resize;
+mod rewritten;
 mod scatter;
 mod scores;
 mod stacked;
@@ -86,6 +87,7 @@ const FAMILIES: &[&[OnnxOperator]] = &[
     recurrent::OPERATORS,
     reduce::OPERATORS,
     resize::OPERATORS,
+    rewritten::OPERATORS,
     scatter::OPERATORS,
     tokens::OPERATORS,
     transposed::OPERATORS,

@@ -132,7 +132,9 @@ impl Network {
             ),
             ("weights", self.weights.len(), WEIGHTS_MAX),
         ] {
-            if found == 0 || found > limit {
+            // What moves and combines values needs no weights.
+            let least = usize::from(what != "weights");
+            if !(least..=limit).contains(&found) {
                 return Err(NetworkError::Count { what, found, limit });
             }
         }

@@ -587,6 +587,10 @@ impl Lowering<'_> {
             (Value::Softmax(_) | Value::Scores(_) | Value::Scaled(..) | Value::Stacked(_), _) => {
                 self.tensor_of(&Node::of_exit(exit), &value)?
             }
+            // A part of the input is copied, as an exit's outputs are written by operators.
+            (Value::View(view), _) if view.tensor.index() < self.draft.inputs => {
+                self.copied_whole(&Node::of_exit(exit), view)?
+            }
             _ => return Ok(()),
         };
         self.values[id.0] = Value::View(computed);

@@ -139,12 +139,10 @@ impl Lowering<'_> {
         )?;
         let kept = kept.into_iter().next().ok_or(Problem::MissingOutput)?;
         let kept = self.temporary(Value::Constant(Rc::new(kept)));
-        let nothing = Constant::new(vec![], Data::Floats(vec![0.0]));
-        let nothing = self.temporary(Value::Constant(Rc::new(nothing)));
+        let nothing = self.floats_of(vec![], vec![0.0]);
         let chosen = vec![Some(kept), node.inputs[0], Some(nothing)];
         let result = self.lowered(&node.standing_in("Where"), chosen)?;
-        let value = self.value(result).clone();
-        self.set(node, value)
+        self.hand_on(node, result)
     }
 
     /// Whether a type has all values of a tensor that is computed from the input: of bytes that is known of positions.

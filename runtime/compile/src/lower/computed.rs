@@ -164,7 +164,7 @@ impl Lowering<'_> {
         if let Some(indices) = self.of_table(node).filter(|_| !by_batch) {
             return self.embedding_of(node, 0, &indices);
         }
-        if !by_batch && let Some(taken) = self.gathered_tuples(node)? {
+        if let Some(taken) = self.gathered_tuples(node, by_batch)? {
             return self.set(node, Value::View(taken));
         }
         let mut attributes = Attributes::of(node);

@@ -143,6 +143,15 @@ fn same(input: Tensor, window: &Window, lower: bool) -> Padding {
 }
 
 impl Lowering<'_> {
+    /// Applies a node with a window to its operand with zeros around it.
+    fn on_bordered(&mut self, node: &Node, window: &Window, series: bool) -> Result<(), Problem> {
+        let mut inside = node.clone();
+        inside.attributes.remove("pads");
+        inside.attributes.remove("auto_pad");
+        inside.inputs[0] = Some(self.bordered(node, window, series, 0.0)?);
+        self.convolution(&inside)
+    }
+
     fn conv(&mut self, node: &Node) -> Result<(), Problem> {
         self.convolution(node)?;
         self.note_steps(node);
@@ -166,6 +175,9 @@ impl Lowering<'_> {
         let window = read_window(&mut attributes, shape, kernel, series)?;
         let group = attributes.int("group", 1)?;
         attributes.finish()?;
+        if is_wide(&window) {
+            return self.on_bordered(node, &window, series);
+        }
         let groups = u32::try_from(group).unwrap_or(0);
         let divides = groups > 0
             && shape.channels.is_multiple_of(groups)
@@ -204,6 +216,12 @@ impl Lowering<'_> {
         let output = self.emit(node, conv, input, &[])?;
         self.set_image(node, output)
     }
+}
+
+/// Whether padding is as large as the kernel somewhere: then some outputs see nothing else.
+fn is_wide(window: &Window) -> bool {
+    let (span, padding) = (window.span(), window.padding);
+    padding.top.max(padding.bottom) >= span.height || padding.left.max(padding.right) >= span.width
 }
 
 /// The window on an image of one pixel, of which one tap at most is not in the padding, and that tap's weights.

@@ -35,6 +35,16 @@ impl Lowering<'_> {
         if laid.is(self.shape(view.tensor)) {
             return Ok(laid.seen(view.tensor));
         }
+        self.laid_out_as(node, view, laid)
+    }
+
+    /// A tensor of its own, also where the view is all of a tensor as it lies.
+    pub(super) fn copied_whole(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
+        let laid = view.on_axes(&view.natural_axes()).ok_or(TOO_LARGE)?;
+        self.laid_out_as(node, view, laid)
+    }
+
+    fn laid_out_as(&mut self, node: &Node, view: &View, laid: Laid) -> Result<View, Problem> {
         let piece = Piece::whole(laid.values.clone(), laid.shape.sides());
         let copy = Computation::copy(vec![piece], Vec::new());
         let output = self.emit(node, copy, view.tensor, &[])?;

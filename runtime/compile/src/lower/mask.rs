@@ -75,7 +75,7 @@ impl Lowering<'_> {
         match self.operand(node, 0)? {
             Value::Counts(view) if to_bool => Some(Value::Counts(view.clone())),
             // Of images no value is an integer.
-            Value::View(view) if view.tensor == TensorId(0) && self.graph.input_dims.len() == 2 => {
+            Value::View(view) if view.tensor == TensorId(0) && self.graph.tokens => {
                 let is_mask = self.graph.mask.is_some() && view.start[0] == MASK;
                 let counts = (to_bool && is_mask).then(|| Value::Counts(view.clone()));
                 counts.or_else(|| to_ints.then(|| Value::View(view.clone())))

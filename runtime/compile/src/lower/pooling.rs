@@ -1,13 +1,13 @@
 //! Pooling, by windows and over the whole image.
 
-use punctual_model::{Operator, Pool, TensorId};
-use punctual_types::{Extent, PoolKind, Window};
+use punctual_model::{Operator, Pool, Tensor, TensorId, window_output};
+use punctual_types::{Extent, Padding, PoolKind, Window};
 
 use super::convolution::{read_window, window_attributes};
 use super::lowering::Lowering;
 use super::value::Value;
 use super::vocabulary::{OnnxOperator, family};
-use crate::graph::{Attribute, Attributes, Node};
+use crate::graph::{Attribute, Attributes, Node, ValueId};
 use crate::problem::Problem;
 use crate::schema::attribute::int;
 use crate::write::{Writer, Written, tensor_name};
@@ -18,6 +18,9 @@ pub(super) const OPERATORS: &[OnnxOperator] = family! {
     "GlobalMaxPool" => lower global_max_pool(),
     "MaxPool" => lower max_pool() makes Positions,
 };
+
+/// Most positions of a kernel with gaps.
+const TAPS_MAX: usize = 64;
 
 /// Padding behind that makes a pool count in whole windows count every started one: what
 /// `ceil_mode` means. A window may begin inside the image or the padding before it, never behind
@@ -37,6 +40,23 @@ pub(super) fn ceiling(length: u32, before: u32, after: u32, kernel: u32, stride:
     u32::try_from(needed.max(0)).unwrap_or(u32::MAX)
 }
 
+/// The padding with which a window's result has each started window.
+fn started(window: &Window, shape: Tensor) -> Padding {
+    let (span, stride, padding) = (window.span(), window.stride, window.padding);
+    let (top, left) = (padding.top, padding.left);
+    Padding {
+        bottom: ceiling(
+            shape.height,
+            top,
+            padding.bottom,
+            span.height,
+            stride.height,
+        ),
+        right: ceiling(shape.width, left, padding.right, span.width, stride.width),
+        ..padding
+    }
+}
+
 impl Lowering<'_> {
     pub(super) fn max_pool(&mut self, node: &Node) -> Result<(), Problem> {
         let mut attributes = Attributes::of(node);
@@ -53,10 +73,7 @@ impl Lowering<'_> {
         };
         let counts_padding = padded && attributes.int("count_include_pad", 0)? != 0;
         if counts_padding && attributes.int("ceil_mode", 0)? != 0 {
-            // Rounding up adds padding of its own, which does not count.
-            let found = Attribute::Int(1);
-            let supported = "0, where padding counts";
-            return Err(Problem::attribute("ceil_mode", &found, supported));
+            return self.counted_pool(node);
         }
         let mut attributes = Attributes::of(node);
         attributes.ignore("count_include_pad");
@@ -73,24 +90,20 @@ impl Lowering<'_> {
         let image = self.channelwise(node)?;
         let shape = self.shape(image.tensor);
         let mut window = read_window(&mut attributes, shape, None, self.is_series(node))?;
-        if window.is_dilated() {
-            let Extent { height, width } = window.dilation;
-            let found = Attribute::Ints(vec![height.into(), width.into()]);
-            return Err(Problem::attribute("dilations", &found, "[1, 1]"));
-        }
         if attributes.int("ceil_mode", 0)? != 0 {
-            let Window {
-                kernel,
-                stride,
-                padding,
-                ..
-            } = &mut window;
-            let (before, after) = (padding.top, padding.bottom);
-            padding.bottom = ceiling(shape.height, before, after, kernel.height, stride.height);
-            let (before, after) = (padding.left, padding.right);
-            padding.right = ceiling(shape.width, before, after, kernel.width, stride.width);
+            window.padding = started(&window, shape);
         }
         attributes.finish()?;
+        if window.is_dilated() {
+            return match kind {
+                PoolKind::Max => self.dilated_pool(node, &window, shape),
+                PoolKind::Average { .. } => {
+                    let Extent { height, width } = window.dilation;
+                    let found = Attribute::Ints(vec![height.into(), width.into()]);
+                    Err(Problem::attribute("dilations", &found, "[1, 1]"))
+                }
+            };
+        }
         let Window {
             kernel,
             stride,
@@ -105,6 +118,107 @@ impl Lowering<'_> {
         };
         let output = self.emit(node, pool, image.tensor, &[])?;
         self.set_channelwise(node, &image, output)
+    }
+
+    /// A pool whose kernel has gaps: the maximum of what each of its positions sees.
+    fn dilated_pool(&mut self, node: &Node, window: &Window, shape: Tensor) -> Result<(), Problem> {
+        let series = self.is_series(node);
+        let Extent { height, width } = window.kernel;
+        if window.kernel.area() > TAPS_MAX {
+            let found = Attribute::Ints(vec![height.into(), width.into()]);
+            return Err(Problem::attribute(
+                "kernel_shape",
+                &found,
+                "at most 64 positions, with gaps",
+            ));
+        }
+        let padded = self.bordered(node, window, series, f32::MIN)?;
+        let result = window_output(shape, shape.channels, window)?;
+        let (stride, dilation) = (window.stride, window.dilation);
+        let mut taps = Vec::with_capacity(window.kernel.area());
+        for (row, column) in (0..height).flat_map(|row| (0..width).map(move |at| (row, at))) {
+            let rows = [row * dilation.height, result.height, stride.height];
+            let columns = [column * dilation.width, result.width, stride.width];
+            taps.push(Some(self.seen(node, padded, [rows, columns], series)?));
+        }
+        let most = match taps[..] {
+            [Some(only)] => only,
+            _ => self.lowered(&node.standing_in("Max"), taps)?,
+        };
+        self.hand_on(node, most)
+    }
+
+    /// A mean that counts padding, and of windows that only begin inside what lies inside: that of an image that has zeros
+    /// around it.
+    fn counted_pool(&mut self, node: &Node) -> Result<(), Problem> {
+        let image = self.channelwise(node)?;
+        let shape = self.shape(image.tensor);
+        let series = self.is_series(node);
+        let mut attributes = Attributes::of(node);
+        let window = read_window(&mut attributes, shape, None, series)?;
+        let padded = self.bordered(node, &window, series, 0.0)?;
+        let mut inside = node.clone();
+        for name in ["pads", "auto_pad", "count_include_pad"] {
+            inside.attributes.remove(name);
+        }
+        let mean = self.lowered(&inside, vec![Some(padded)])?;
+        // A window may begin in the padding before the image, not in that behind it.
+        let all = Window {
+            padding: started(&window, shape),
+            ..window
+        };
+        let result = window_output(shape, shape.channels, &all)?;
+        let seen = self.seen(
+            node,
+            mean,
+            [[0, result.height, 1], [0, result.width, 1]],
+            series,
+        )?;
+        self.hand_on(node, seen)
+    }
+
+    /// The node's operand with a value around it.
+    pub(super) fn bordered(
+        &mut self,
+        node: &Node,
+        window: &Window,
+        series: bool,
+        value: f32,
+    ) -> Result<ValueId, Problem> {
+        let Padding {
+            top,
+            left,
+            bottom,
+            right,
+        } = window.padding;
+        let pads = if series {
+            vec![0, 0, left, 0, 0, right]
+        } else {
+            vec![0, 0, top, left, 0, 0, bottom, right]
+        };
+        let pads = self.listed(pads.into_iter().map(i64::from).collect());
+        let border = self.floats_of(vec![], vec![value]);
+        let inputs = vec![node.inputs[0], Some(pads), Some(border)];
+        self.lowered(&node.standing_in("Pad"), inputs)
+    }
+
+    /// Positions of rows and columns: the first, how many, and how far apart.
+    fn seen(
+        &mut self,
+        node: &Node,
+        of: ValueId,
+        sides: [[u32; 3]; 2],
+        series: bool,
+    ) -> Result<ValueId, Problem> {
+        let sides = &sides[usize::from(series)..];
+        let list = |number: fn(&[u32; 3]) -> i64| sides.iter().map(number).collect::<Vec<i64>>();
+        let starts = self.listed(list(|side| side[0].into()));
+        let last =
+            |side: &[u32; 3]| i64::from(side[0]) + i64::from(side[1] - 1) * i64::from(side[2]);
+        let ends = self.listed(sides.iter().map(|side| last(side) + 1).collect());
+        let axes = self.listed((2..).take(sides.len()).collect());
+        let steps = self.listed(list(|side| side[2].into()));
+        self.apply(node, "Slice", [of, starts, ends, axes, steps], [])
     }
 
     pub(super) fn global_average_pool(&mut self, node: &Node) -> Result<(), Problem> {

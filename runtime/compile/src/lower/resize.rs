@@ -136,7 +136,7 @@ impl Lowering<'_> {
                 .attributes
                 .insert("perm".to_owned(), Attribute::Ints(order));
             result = Some(self.lowered(&turned, vec![result])?);
-            result = Some(self.lowered(&node.standing_in("MatMul"), vec![result, Some(matrix)])?);
+            result = Some(self.apply(node, "MatMul", result.into_iter().chain([matrix]), [])?);
             result = Some(self.lowered(&turned, vec![result])?);
         }
         let result = result.ok_or(Problem::MissingInput {

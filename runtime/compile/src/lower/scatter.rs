@@ -275,15 +275,31 @@ impl Lowering<'_> {
             layers[layer][place] = update as i64 + 1;
         }
         let parts = [filled(neutral, &written.updates), written.updates.clone()];
-        let joined = self.join_parts(node, 1, &parts)?;
+        let constant = constant_of(&parts);
+        let joined = match constant {
+            Some(_) => None,
+            None => Some(self.join_parts(node, 1, &parts)?),
+        };
         let both = node.standing_in(operator);
         let mut result = self.temporary(match &written.data {
             Part::View(view) => Value::View(view.clone()),
             Part::Constant(constant) => Value::Constant(Rc::clone(constant)),
         });
         for layer in layers {
-            let layer = self.at_places(node, &joined, &layer)?;
-            let layer = self.temporary(Value::View(layer));
+            let layer = match (&joined, &constant) {
+                (Some(joined), _) => Value::View(self.at_places(node, joined, &layer)?),
+                (None, rows) => {
+                    let rows = rows.iter().flatten();
+                    let rows: Vec<&Vec<f32>> = rows.collect();
+                    let values = layer
+                        .iter()
+                        .flat_map(|at| rows[*at as usize].iter().copied());
+                    let values: Vec<f32> = values.collect();
+                    let dims = vec![1, layer.len(), values.len() / layer.len().max(1)];
+                    Value::Constant(Rc::new(Constant::new(dims, Data::Floats(values))))
+                }
+            };
+            let layer = self.temporary(layer);
             result = self.lowered(&both, vec![Some(result), Some(layer)])?;
         }
         let value = self.value(result).clone();
@@ -316,7 +332,11 @@ impl Lowering<'_> {
     }
 
     /// Slices of the first dimensions at constant tuples of positions: GatherND where the batch is none of these.
-    pub(super) fn gathered_tuples(&mut self, node: &Node) -> Result<Option<View>, Problem> {
+    pub(super) fn gathered_tuples(
+        &mut self,
+        node: &Node,
+        by_batch: bool,
+    ) -> Result<Option<View>, Problem> {
         let view = self.view(node, DATA)?.clone();
         let Some(indices) = self.constant_integers(node, INDICES).cloned() else {
             return Ok(None);
@@ -325,6 +345,9 @@ impl Lowering<'_> {
             return Ok(None);
         };
         let sizes = view.sizes();
+        if by_batch {
+            return self.tuples_of_images(node, &view, &indices);
+        }
         let Some(batch) = (depth..sizes.len()).find(|&at| view.is_batch(at)) else {
             return Ok(None);
         };
@@ -356,6 +379,44 @@ impl Lowering<'_> {
         let mut order: Vec<usize> = (1..to.len()).collect();
         order.insert(outer.len() + batch - depth, 0);
         Ok(Some(taken.permute(&order)))
+    }
+
+    /// As [`gathered_tuples`](Self::gathered_tuples), of the dimensions behind the batch: `batch_dims` is 1.
+    fn tuples_of_images(
+        &mut self,
+        node: &Node,
+        view: &View,
+        indices: &Constant,
+    ) -> Result<Option<View>, Problem> {
+        let sizes = view.sizes();
+        let [images, ref outer @ .., depth] = indices.dims[..] else {
+            return Ok(None);
+        };
+        if images != 1 || !view.is_batch(0) || depth == 0 || depth >= sizes.len() {
+            return Ok(None);
+        }
+        let places: Vec<usize> = sizes[1..=depth].iter().map(|size| extent(*size)).collect();
+        let Some(from) = self
+            .tuples(indices, 0, &places)
+            .filter(|from| !from.is_empty())
+        else {
+            return Ok(None);
+        };
+        let values = &sizes[depth + 1..];
+        let all = values.iter().map(|size| extent(*size)).product();
+        let Part::View(data) = self.as_places(node, DATA, [places.iter().product(), all], 0)?
+        else {
+            return Ok(None);
+        };
+        let from: Vec<i64> = from.into_iter().map(|at| at as i64).collect();
+        let taken = self.at_places(node, &data, &from)?;
+        let outer = outer.iter().map(|&size| Dim::Known(size as i64));
+        let to: Vec<Dim> = [Dim::Batches(1)]
+            .into_iter()
+            .chain(outer)
+            .chain(values.iter().copied())
+            .collect();
+        self.reshaped(node, &taken, &to).map(Some)
     }
 
     /// Values at constant positions along a dimension, (N, ...), where each line may have its own: GatherElements.
@@ -440,6 +501,22 @@ fn one_value(part: &Part) -> Option<f32> {
         }
         _ => None,
     }
+}
+
+/// The places of parts that are constants, one row each.
+fn constant_of(parts: &[Part]) -> Option<Vec<Vec<f32>>> {
+    let rows = |part: &Part| match part {
+        Part::Constant(constant) => match &constant.data {
+            Data::Floats(values) => {
+                let each = constant.dims.get(2).copied().unwrap_or(1).max(1);
+                Some(values.chunks(each).map(<[f32]>::to_vec).collect::<Vec<_>>())
+            }
+            _ => None,
+        },
+        Part::View(_) => None,
+    };
+    let rows: Option<Vec<_>> = parts.iter().map(rows).collect();
+    rows.map(|rows| rows.concat())
 }
 
 /// One place of that value, of as many values as others have.

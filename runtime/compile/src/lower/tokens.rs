@@ -12,7 +12,7 @@ use super::views::position;
 use super::vocabulary::{OnnxOperator, family};
 use crate::draft::Computation;
 use crate::fold::layout::product;
-use crate::graph::{Attributes, Constant, Data, Floats, Node};
+use crate::graph::{Attributes, Data, Floats, Node};
 use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::write::Written;
@@ -317,33 +317,22 @@ impl Lowering<'_> {
         }
         let mut dims = vec![1; view.dims.len() + 1];
         dims[axis] = depth as usize;
-        let constant = |dims: &[usize], data: Vec<f32>| {
-            Value::Constant(Rc::new(Constant::new(dims.to_vec(), Data::Floats(data))))
-        };
         let indices = self.temporary(Value::View(view.unsqueeze(axis)));
         // Negative ones count from the end.
-        let mut is_here = Vec::with_capacity(2);
+        let mut found = Vec::with_capacity(2);
         for first in [0.0, -depth] {
             let places = (0..depth as usize).map(|at| at as f32 + first).collect();
-            let places = self.temporary(constant(&dims, places));
-            is_here.push(self.lowered(
-                &node.standing_in("Equal"),
-                vec![Some(indices), Some(places)],
-            )?);
+            let places = self.floats_of(dims.clone(), places);
+            found.push(self.apply(node, "Equal", [indices, places], [])?);
         }
-        let is_here = is_here.into_iter().map(Some).collect();
-        let mut result = self.lowered(&node.standing_in("Add"), is_here)?;
+        let mut result = self.apply(node, "Add", found, [])?;
         for (operator, figure, nothing) in [("Mul", on - off, 1.0), ("Add", off, 0.0)] {
             if figure != nothing {
-                let figure = self.temporary(constant(&[], vec![figure]));
-                result = self.lowered(
-                    &node.standing_in(operator),
-                    vec![Some(result), Some(figure)],
-                )?;
+                let figure = self.floats_of(vec![], vec![figure]);
+                result = self.apply(node, operator, [result, figure], [])?;
             }
         }
-        let value = self.value(result).clone();
-        self.set(node, value)
+        self.hand_on(node, result)
     }
 }
 

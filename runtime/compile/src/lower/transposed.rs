@@ -204,21 +204,21 @@ fn sides(
         };
         let all = (length[at] - 1) * stride[at] + whole.span() + more[at];
         let output = match asked[at] {
-            0 if is_same => length[at] * stride[at],
+            0 if is_same => all.min(length[at] * stride[at]),
             0 if padding == "VALID" => all,
             0 => all - pads[at] - pads[at + 2],
             asked => asked,
         };
-        // Where the result's size says how much is left out, an odd position is left out behind, or before.
+        // Where the result's size says how much is left out, an odd position is left out before, or behind.
         let cut = (all - output).max(0);
         let before = match padding.as_str() {
             "VALID" if asked[at] == 0 => 0,
             "NOTSET" if asked[at] == 0 => pads[at],
-            "SAME_UPPER" => cut - cut / 2,
-            _ => cut / 2,
+            "SAME_UPPER" => cut / 2,
+            _ => cut - cut / 2,
         };
         let inside = (0..whole.span()).contains(&before) && all - output - before < whole.span();
-        let fits = inside && before >= 0 && output <= all - before + more[at].max(0);
+        let fits = inside && output - (all - before) < stride[at];
         (
             Side {
                 before,

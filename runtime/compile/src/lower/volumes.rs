@@ -186,9 +186,8 @@ impl Lowering<'_> {
             };
             let part = taps.len() as f32 / depth.kernel as f32;
             if is_mean && counts_padding && part < 1.0 {
-                let factor = Constant::new(vec![], Data::Floats(vec![part]));
-                let factor = self.temporary(Value::Constant(Rc::new(factor)));
-                slice = self.lowered(&node.standing_in("Mul"), vec![Some(slice), Some(factor)])?;
+                let factor = self.floats_of(vec![], vec![part]);
+                slice = self.apply(node, "Mul", [slice, factor], [])?;
             }
             slices.push(slice);
         }

@@ -2,8 +2,9 @@
 
 use punctual_model::{Calibration, InputForm, Network, VectorSpec};
 
-use super::builder::{Onnx, image_of, int};
+use super::builder::{Onnx, image_of, int, ints_of};
 use super::options;
+use crate::schema::{ValueInfoProto, data_type};
 use crate::{CompileError, CompileOptions, InputOptions, Note, compile};
 
 /// A file with an input of these sizes besides the batch, which a node reads before a head if it is a picture.
@@ -223,4 +224,145 @@ fn vectors_beyond_the_limits_and_vectors_that_nothing_reads_are_refused() {
         known(),
         &["nothing reads the vector `speed`", "leave it out"],
     );
+}
+
+/// What the network's only output is of these values.
+fn answered(network: &Network, inputs: &[&[f32]]) -> Vec<f32> {
+    let exits = punctual_model::reference::run_all(network, inputs);
+    let exit = exits.into_iter().flatten().next().unwrap();
+    exit.outputs[0].clone()
+}
+
+fn declared(onnx: &mut Onnx, at: usize, name: &str, kind: i32, dims: &[Option<i64>]) {
+    let dims = dims.iter().copied();
+    onnx.graph().input.truncate(at);
+    onnx.graph()
+        .input
+        .push(ValueInfoProto::tensor(name, kind, dims));
+}
+
+#[test]
+fn floats_of_a_vector_are_cut_where_they_become_integers() {
+    let mut onnx = Onnx::new();
+    declared(&mut onnx, 0, "image", data_type::FLOAT, &[None, Some(4)]);
+    let onnx = onnx
+        .node(
+            "Cast",
+            "image",
+            "whole",
+            &[int("to", data_type::INT64.into())],
+        )
+        .node(
+            "Cast",
+            "whole",
+            "exit_0",
+            &[int("to", data_type::FLOAT.into())],
+        )
+        .output("exit_0");
+    let network = compiled(&onnx, InputOptions::default()).unwrap();
+    let found = answered(&network, &[&[-0.6, 1.7, 2.0, -3.9]]);
+    assert_eq!(found, [0.0, 1.0, 2.0, -3.0]);
+}
+
+#[test]
+fn a_picture_of_bytes_is_normalised_by_the_network_itself() {
+    for (dims, sides) in [([3, 5, 4], [3, 5, 4]), ([5, 4, 3], [3, 5, 4])] {
+        let mut onnx = Onnx::new();
+        let sizes = [&[None], &dims.map(Some)[..]].concat();
+        declared(&mut onnx, 0, "image", data_type::UINT8, &sizes);
+        let onnx = onnx
+            .node(
+                "Cast",
+                "image",
+                "exit_0",
+                &[int("to", data_type::FLOAT.into())],
+            )
+            .output("exit_0");
+        let network = compiled(&onnx, normalised(&[0.0], &[1.0])).unwrap();
+        let input = network.input;
+        assert_eq!([input.channels, input.height, input.width], sides);
+        assert_eq!(input.form, InputForm::image(&[0.0; 3], &[1.0 / 255.0; 3]));
+        let values: Vec<f32> = (0..60).map(|at| at as f32).collect();
+        // Channels last: those of a pixel lie 20 apart in the planes of the input.
+        let second = if dims == sides { 1.0 } else { 20.0 };
+        assert_eq!(answered(&network, &[&values])[1], second);
+        refused(
+            &onnx,
+            normalised(&[0.5], &[0.5]),
+            &["\"image\" is prepared"],
+        );
+    }
+}
+
+#[test]
+fn a_state_has_its_layers_before_the_batch() {
+    let mut onnx = Onnx::new();
+    declared(
+        &mut onnx,
+        0,
+        "image",
+        data_type::FLOAT,
+        &[None, Some(3), Some(2)],
+    );
+    declared(
+        &mut onnx,
+        1,
+        "state",
+        data_type::FLOAT,
+        &[Some(2), None, Some(2)],
+    );
+    let onnx = onnx
+        .node(
+            "Transpose",
+            "state",
+            "turned",
+            &[ints_of("perm", &[1, 0, 2])],
+        )
+        .node("Concat", "image turned", "exit_0", &[int("axis", 1)])
+        .output("exit_0");
+    let network = compiled(&onnx, InputOptions::default()).unwrap();
+    assert_eq!(network.vectors[0].length, 4);
+    let found = answered(
+        &network,
+        &[&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[7.0, 8.0, 9.0, 10.0]],
+    );
+    assert_eq!(found, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
+}
+
+#[test]
+fn truths_numbers_of_one_and_open_sizes_are_inputs_too() {
+    let mut onnx = Onnx::new();
+    declared(
+        &mut onnx,
+        0,
+        "image",
+        data_type::FLOAT,
+        &[Some(-1), Some(2), Some(2), Some(1), Some(2)],
+    );
+    declared(&mut onnx, 1, "is_day", data_type::BOOL, &[Some(0)]);
+    declared(&mut onnx, 2, "gear", data_type::INT64, &[None]);
+    let onnx = onnx
+        .ints("axes", &[1])
+        .ints("rest", &[0, -1])
+        .node("Reshape", "image rest", "flat", &[])
+        .node(
+            "Cast",
+            "is_day",
+            "day",
+            &[int("to", data_type::FLOAT.into())],
+        )
+        .node(
+            "Cast",
+            "gear",
+            "number",
+            &[int("to", data_type::FLOAT.into())],
+        )
+        .node("Unsqueeze", "day axes", "days", &[])
+        .node("Unsqueeze", "number axes", "numbers", &[])
+        .node("Concat", "flat days numbers", "exit_0", &[int("axis", 1)])
+        .output("exit_0");
+    let network = compiled(&onnx, InputOptions::default()).unwrap();
+    let values: Vec<f32> = (0..8).map(|at| at as f32).collect();
+    let found = answered(&network, &[&values, &[1.0], &[4.0]]);
+    assert_eq!(found, [&values[..], &[1.0, 4.0]].concat());
 }

@@ -90,10 +90,9 @@ fn what_is_not_supported_is_refused_by_name() {
     };
     for (attribute, words) in [
         (
-            text("mode", "cubic"),
-            "mode is \"cubic\"; supported is nearest or linear",
+            text("mode", "lanczos"),
+            "mode is \"lanczos\"; supported is nearest or linear",
         ),
-        (int("antialias", 1), "antialias is 1; supported is 0"),
         (
             int("exclude_outside", 1),
             "exclude_outside is 1; supported is 0",
