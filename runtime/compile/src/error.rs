@@ -90,6 +90,22 @@ pub enum CompileError {
         "the exit {exit:?} of the options is no output of the network, or is listed twice; the outputs are {outputs:?}"
     )]
     NoSuchExit { exit: String, outputs: Vec<String> },
+    /// A number between those of exits that none has.
+    #[error(
+        "no output is named {missing:?}, and later exits are; number them one after the other, or list those that count with --exits. The outputs are {outputs:?}"
+    )]
+    ExitMissing {
+        missing: String,
+        outputs: Vec<String>,
+    },
+    /// An output that belongs to no exit, where others do.
+    #[error(
+        "the output {output:?} belongs to no exit; name it exit_N/NAME, leave it out when exporting, or list the exits that count with --exits. The outputs are {outputs:?}"
+    )]
+    OutputBesideExits {
+        output: String,
+        outputs: Vec<String>,
+    },
     /// What the answer is cannot be told from the network.
     #[error(
         "say what an answer is: --answer classes (one of several), labels (any of several), detections (objects), none (something else). The outputs are\n  {}", .outputs.join("\n  ")

@@ -59,20 +59,22 @@ pub(crate) fn find(
     graph: &Graph,
     options: &CompileOptions,
 ) -> Result<Vec<NamedExit>, CompileError> {
-    let name = |id: &ValueId| graph.values[id.0].as_str();
-    let outputs = || graph.outputs.iter().map(|id| name(id).to_owned()).collect();
+    let outputs = || {
+        let outputs = graph.outputs.iter();
+        outputs.map(|id| graph.values[id.0].clone()).collect()
+    };
     let exits = match &options.exits[..] {
-        [] => by_names(graph),
+        [] => by_names(graph)?,
         listed => {
             let mut found: Vec<NamedExit> = Vec::new();
             for exit in listed {
-                let output = graph.outputs.iter().find(|id| name(id) == exit);
+                let of_exit = outputs_of(graph, exit);
                 let listed_before = found.iter().any(|other| other.name == *exit);
-                let Some(&value) = output.filter(|_| !listed_before) else {
+                if of_exit.is_empty() || listed_before {
                     let (exit, outputs) = (exit.clone(), outputs());
                     return Err(CompileError::NoSuchExit { exit, outputs });
-                };
-                found.push(NamedExit::of(exit, [(ONLY_OUTPUT, value)]));
+                }
+                found.push(NamedExit::of(exit, of_exit));
             }
             found
         }
@@ -135,8 +137,23 @@ impl NamedExit {
     }
 }
 
-/// Outputs named `exit_K` or `exit_K/NAME`, by rising K; without any, all as one exit.
-fn by_names(graph: &Graph) -> Vec<NamedExit> {
+/// The outputs of an exit that is listed: the one of its name, or all `NAME/...`.
+fn outputs_of<'a>(graph: &'a Graph, exit: &str) -> Vec<(&'a str, ValueId)> {
+    let named = |id: &ValueId| {
+        let name = graph.values[id.0].as_str();
+        let rest = name.strip_prefix(exit)?;
+        match rest.strip_prefix('/') {
+            Some(output) if !output.is_empty() => Some((output, *id)),
+            _ => rest.is_empty().then_some((ONLY_OUTPUT, *id)),
+        }
+    };
+    graph.outputs.iter().filter_map(named).collect()
+}
+
+/// Outputs named `exit_K` or `exit_K/NAME`, by rising K, all of them and without gaps; without any, all as one exit.
+fn by_names(graph: &Graph) -> Result<Vec<NamedExit>, CompileError> {
+    let name = |id: &ValueId| graph.values[id.0].clone();
+    let all = || graph.outputs.iter().map(name).collect();
     let mut numbered: BTreeMap<u32, Vec<(&str, ValueId)>> = BTreeMap::new();
     for &id in &graph.outputs {
         if let Some((number, name)) = exit_name(&graph.values[id.0]) {
@@ -146,23 +163,34 @@ fn by_names(graph: &Graph) -> Vec<NamedExit> {
             }
         }
     }
-    if numbered.is_empty() {
-        let all = graph.outputs.iter();
-        let named = all.map(|&id| match &graph.outputs[..] {
+    let Some((&first, _)) = numbered.first_key_value() else {
+        let outputs = graph.outputs.iter();
+        let named = outputs.map(|&id| match &graph.outputs[..] {
             [_] => (ONLY_OUTPUT, id),
             _ => (graph.values[id.0].as_str(), id),
         });
         let exit = NamedExit::of("the network's end", named);
-        return if exit.outputs.is_empty() {
+        return Ok(if exit.outputs.is_empty() {
             Vec::new()
         } else {
             vec![exit]
-        };
+        });
+    };
+    let is_beside = |id: &&ValueId| exit_name(&graph.values[id.0]).is_none();
+    if let Some(output) = graph.outputs.iter().find(is_beside) {
+        let (output, outputs) = (name(output), all());
+        return Err(CompileError::OutputBesideExits { output, outputs });
+    }
+    let gap = (first..)
+        .zip(numbered.keys())
+        .find(|(expected, found)| expected != *found);
+    if let Some((missing, _)) = gap {
+        let (missing, outputs) = (format!("exit_{missing}"), all());
+        return Err(CompileError::ExitMissing { missing, outputs });
     }
     let exits = numbered.into_iter();
-    exits
-        .map(|(number, outputs)| NamedExit::of(&format!("exit_{number}"), outputs))
-        .collect()
+    let exits = exits.map(|(number, outputs)| NamedExit::of(&format!("exit_{number}"), outputs));
+    Ok(exits.collect())
 }
 
 /// The number of the exit, and the name of the tensor.

@@ -138,6 +138,8 @@ pub enum Note {
     },
     /// No calibration: the scheduler's expected accuracies are then a prior, not a measurement.
     NoCalibration,
+    /// The package that is replaced had records, and this one has none.
+    CalibrationDropped { samples: usize },
     /// A deeper exit is not better than the one before it on the calibration samples.
     NoGain { exit: usize },
 }
@@ -206,6 +208,10 @@ impl fmt::Display for Note {
             Self::NoCalibration => write!(
                 f,
                 "warning: no calibration records; expected accuracies will be a prior, not a measurement"
+            ),
+            Self::CalibrationDropped { samples } => write!(
+                f,
+                "warning: the package that this one replaces had calibration records of {samples} samples; calibrate again, or give the records with --calibration"
             ),
             Self::NoGain { exit } => {
                 write!(

@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use punctual_compile::{
-    CompileError, Compiled, DetectionOptions, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Overrides,
-    Reduction, Unsupported, compile_with,
+    CompileError, Compiled, DetectionOptions, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Note,
+    Overrides, Reduction, Unsupported, compile_with,
 };
 use punctual_core::Nanos;
 use punctual_device::profile::{MeasureError, Subject};
@@ -313,6 +313,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     report.package = package.hash();
     let mut packed = Packed::all(&package);
     packed.retain(|packed| packed.pages.is_some());
+    report.notes.extend(dropped(&output, &package));
     let verified = options.verify.then(|| verified(&package)).transpose()?;
     package.write(&output)?;
     if options.json {
@@ -342,6 +343,14 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     output::line(format_args!("wrote {}", output.display()))?;
     Ok(())
+}
+
+/// A word on calibration records that a package at this place has and the new one lacks.
+fn dropped(output: &Path, package: &Package) -> Option<Note> {
+    let replaced = Package::read(output).ok()?;
+    let samples = replaced.calibration().samples.len();
+    let is_lost = samples > 0 && package.calibration().samples.is_empty();
+    is_lost.then_some(Note::CalibrationDropped { samples })
 }
 
 /// What of its answers agrees with the reference interpreter.

@@ -133,3 +133,34 @@ fn a_profile_that_cannot_be_parsed_ends_the_check_with_bad_input() {
     let checked = punctual(&["check", shown(&manifest), "--profile", shown(&nowhere)]);
     assert_eq!(checked.status.code(), Some(4), "{checked:?}");
 }
+
+#[test]
+fn calibration_records_that_a_new_package_lacks_are_missed_aloud() {
+    let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documented/classifier.onnx");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (package, records) = (folder.join("records.punctual"), folder.join("records.json"));
+    let exit = r#"{"confidence": 9, "correct": true}"#;
+    let sample = format!(r#"{{"exits": [{exit}, {exit}]}}"#);
+    let two = format!(r#"{{"samples": [{sample}, {sample}]}}"#);
+    std::fs::write(&records, two).expect("a file");
+    let compile = |more: &[&str]| {
+        let line = [
+            "compile",
+            shown(&network),
+            "--normalise",
+            "imagenet",
+            "--answer",
+            "classes",
+            "--no-images",
+        ];
+        let output = ["--output", shown(&package)];
+        let compiled = punctual(&[&line[..], &output, more].concat());
+        assert_eq!(compiled.status.code(), Some(0), "{compiled:?}");
+        printed(&compiled)
+    };
+    let with = ["--calibration", shown(&records)];
+    let said = |text: &str| text.contains("calibration records of 2 samples");
+    assert!(!said(&compile(&with)) && !said(&compile(&with)));
+    assert!(said(&compile(&[])), "the second package has none");
+    assert!(!said(&compile(&[])), "there are none to lose");
+}

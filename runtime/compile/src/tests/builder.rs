@@ -101,6 +101,11 @@ impl Onnx {
 
     /// A head: the mean of each channel, then a matrix to five classes.
     pub fn head(self, from: &str, channels: i64, exit: &str) -> Self {
+        self.scores(from, channels, exit).output(exit)
+    }
+
+    /// As [`head`](Self::head), which is no output.
+    pub fn scores(self, from: &str, channels: i64, exit: &str) -> Self {
         let (mean, flat) = (format!("mean_{exit}"), format!("flat_{exit}"));
         let (weights, bias) = (format!("w_{exit}"), format!("b_{exit}"));
         self.floats(&weights, &[5, channels])
@@ -113,7 +118,6 @@ impl Onnx {
                 exit,
                 &[int("transB", 1)],
             )
-            .output(exit)
     }
 
     pub fn bytes(&self) -> Vec<u8> {

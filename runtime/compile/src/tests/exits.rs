@@ -144,7 +144,7 @@ fn the_report_lists_what_a_client_gets_at_each_exit() {
 }
 
 #[test]
-fn an_output_that_is_no_exit_by_name_is_one_of_the_only_exit_or_ignored() {
+fn outputs_that_are_no_exits_by_name_are_those_of_the_only_exit() {
     let plain = Onnx::new()
         .node("Relu", "image", "r", &[])
         .output("r")
@@ -160,12 +160,39 @@ fn an_output_that_is_no_exit_by_name_is_one_of_the_only_exit_or_ignored() {
     assert_eq!(names, ["r", "pose"]);
     let only = exits(&Onnx::new().head("image", 3, "pose"), AnswerKind::None);
     assert_eq!(only[0].outputs[0].name, ONLY_OUTPUT);
+}
+
+#[test]
+fn outputs_beside_exits_and_numbers_left_out_are_asked_about() {
     let other = Onnx::new()
         .head("image", 3, "exit_0")
         .node("Relu", "image", "r", &[])
         .output("r");
-    let notes = compiled(&other, AnswerKind::Classes).unwrap().report.notes;
+    let message = |onnx: &Onnx| {
+        let error = compiled(onnx, AnswerKind::Classes).unwrap_err();
+        error.to_string()
+    };
+    let beside = message(&other);
+    assert!(
+        beside.contains("the output \"r\" belongs to no exit") && beside.contains("--exits"),
+        "{beside}"
+    );
+    let gap = Onnx::new()
+        .head("image", 3, "exit_0")
+        .head("image", 3, "exit_2");
+    let gap = message(&gap);
+    assert!(
+        gap.contains("no output is named \"exit_1\"") && gap.contains("--exits"),
+        "{gap}"
+    );
+    // Those that are listed count, and what the others are is said.
+    let listed = CompileOptions {
+        exits: vec!["exit_0".to_owned()],
+        ..super::options()
+    };
+    let compiled = compile(&other.bytes(), Calibration::default(), &listed).unwrap();
     let output = "r".to_owned();
+    let notes = compiled.report.notes;
     assert!(notes.contains(&Note::OutputIgnored { output }), "{notes:?}");
 }
 
@@ -258,7 +285,7 @@ fn what_an_answer_is_must_be_said_unless_it_is_beyond_doubt() {
         .output("exit_1");
     refused(&softmax, None, &["exit_0/output: ", "exit_1/output: "]);
 
-    let only = Onnx::new().head("image", 3, "logits");
+    let only = Onnx::new().scores("image", 3, "logits");
     let only = only
         .node("Softmax", "logits", "exit_0", &[int("axis", 1)])
         .output("exit_0");
@@ -294,7 +321,7 @@ fn labels_have_the_logistic_function_once() {
             .map(|scores| scores.form)
     };
     assert_eq!(form(&scores), Some(ScoreForm::Sigmoid));
-    let sigmoid = Onnx::new().head("image", 3, "logits");
+    let sigmoid = Onnx::new().scores("image", 3, "logits");
     let sigmoid = sigmoid
         .node("Sigmoid", "logits", "exit_0", &[])
         .output("exit_0");

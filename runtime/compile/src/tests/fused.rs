@@ -2,10 +2,10 @@
 
 use super::builder::{Onnx, everything, int, ints_of};
 use super::compiled;
-use crate::{Compiled, Note};
+use crate::{CompileOptions, Compiled, Note, compile};
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
-use punctual_model::{Operator, OperatorKind, Pool, reference};
+use punctual_model::{Calibration, Operator, OperatorKind, Pool, reference};
 use punctual_types::Activation;
 
 fn names(onnx: &Onnx) -> Vec<Vec<String>> {
@@ -145,9 +145,13 @@ fn what_no_exit_needs_is_left_out_and_said() {
         .node("Relu", "c", "unused", &[])
         .head("image", 3, "exit_0")
         .output("unused");
+    let options = CompileOptions {
+        exits: vec!["exit_0".to_owned()],
+        ..super::options()
+    };
     let Compiled {
         package, report, ..
-    } = compiled(&onnx).unwrap();
+    } = compile(&onnx.bytes(), Calibration::default(), &options).unwrap();
     assert_eq!(package.network().stages[0].operators.len(), 2);
     for note in [
         Note::Dead { operators: 2 },

@@ -165,7 +165,7 @@ fn what_folds_into_a_convolution_is_not_moved_behind_the_join() {
 #[test]
 fn a_join_that_is_an_exit_is_computed() {
     let onnx = Onnx::new()
-        .head("image", 3, "first")
+        .scores("image", 3, "first")
         .floats("w", &[2, 3])
         .node("Gemm", "flat_first w", "second", &[int("transB", 1)])
         .node("Concat", "first second", "exit_0", &[int("axis", 1)])

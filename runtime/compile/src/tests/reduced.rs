@@ -133,7 +133,7 @@ fn more_positions_than_a_byte_has_are_integers() {
 #[test]
 fn the_class_comes_from_the_raw_scores_and_clients_get_the_best_few() {
     let onnx = Onnx::new()
-        .head("image", 3, "logits")
+        .scores("image", 3, "logits")
         .node("Softmax", "logits", "exit_0", &[]);
     let onnx = onnx.output("exit_0");
     let whole = CompileOptions {
