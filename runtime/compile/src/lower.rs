@@ -7,6 +7,7 @@
 
 mod arithmetic;
 mod attention;
+mod branches;
 mod choices;
 mod computed;
 mod convolution;
@@ -69,6 +70,7 @@ const FOLDED: &[OnnxOperator] = family! {
 /// The operators of ONNX that can be compiled, by family.
 const FAMILIES: &[&[OnnxOperator]] = &[
     arithmetic::OPERATORS,
+    branches::OPERATORS,
     choices::OPERATORS,
     computed::OPERATORS,
     convolution::OPERATORS,
@@ -101,7 +103,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static OnnxOperator> {
     FAMILIES.iter().copied().flatten()
 }
 
-/// The operators that are lowered, in alphabetical order: those that may read what is computed from the input.
+/// The operators that are lowered by themselves, in alphabetical order: those that may read what is computed from the
+/// input.
 #[must_use]
 pub fn operators() -> Vec<&'static str> {
     let lowered = all().filter(|operator| operator.lower.is_some());
@@ -122,6 +125,9 @@ impl Lowering<'_> {
             let domain = domain.clone();
             return Err(Problem::Domain { domain });
         }
+        if node.outputs.iter().all(Option::is_none) {
+            return Err(Problem::MissingOutput);
+        }
         let operator = operator(&node.operator);
         self.note_numbers(
             node,
@@ -135,6 +141,9 @@ impl Lowering<'_> {
             self.unchecked += 1;
             self.stand_in(node);
             return Ok(());
+        }
+        if let Some(compose) = operator.and_then(|operator| operator.compose) {
+            return compose(self, node);
         }
         let is_lowered = operator.is_some_and(|operator| operator.lower.is_some());
         let folded = operator.map_or(Ok(None), |operator| self.fold(node, operator));
@@ -238,9 +247,6 @@ impl Lowering<'_> {
         let Some(operands) = operands.collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        if node.outputs.first().copied().flatten().is_none() {
-            return Err(Problem::MissingOutput);
-        }
         let list: Vec<Option<&Constant>> = operands.iter().map(Option::as_deref).collect();
         let folded = fold::fold(rule, node, &list, &mut self.room);
         // In a file exported for a fixed batch size that size may be counted with, where it must.
@@ -324,8 +330,10 @@ mod tests {
     #[test]
     fn every_operator_has_one_row_that_says_what_is_done_with_it() {
         assert_eq!(all().count(), supported().len());
-        let does_nothing =
-            |of: &&OnnxOperator| of.lower.is_none() && of.fold.is_none() && of.measure.is_none();
+        let does_nothing = |of: &&OnnxOperator| {
+            let [lowered, composed] = [of.lower, of.compose].map(|rule| rule.is_some());
+            !lowered && !composed && of.fold.is_none() && of.measure.is_none()
+        };
         assert_eq!(all().find(does_nothing).map(|operator| operator.name), None);
     }
 }

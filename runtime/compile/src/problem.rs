@@ -33,8 +33,15 @@ pub enum Problem {
     MissingAttribute { name: &'static str },
     #[error("its input {position} ({what}) is missing")]
     MissingInput { position: usize, what: &'static str },
-    #[error("its first output is missing")]
+    #[error("it has no output")]
     MissingOutput,
+    /// An `If` whose branches a stage would have to choose between.
+    #[error(
+        "its condition is known only when running, or depends on the batch size, and a stage has no branches; export with fixed sizes, write a reshape for squeeze, or simplify the file (onnxsim)"
+    )]
+    Condition,
+    #[error("it has {expected} outputs, and the branch that is chosen gives {found}")]
+    BranchOutputs { found: usize, expected: usize },
     /// A constant's dimension is too large.
     #[error("a dimension of its constants is {value}; it must fit 32 bits")]
     Dimension { value: usize },

@@ -11,6 +11,7 @@ mod fused;
 mod hostile;
 mod inputs;
 mod joined;
+mod nested;
 mod products;
 mod quantised;
 mod recurrent;

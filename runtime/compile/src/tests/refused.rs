@@ -2,7 +2,7 @@
 
 use super::builder::{Onnx, everything, float, image_of, int, ints_of, text, value};
 use super::{compiled, options};
-use crate::schema::{AttributeProto, DATA_LOCATION_EXTERNAL, FunctionProto};
+use crate::schema::{AttributeProto, DATA_LOCATION_EXTERNAL};
 use crate::{CompileError, CompileOptions, compile};
 use punctual_model::Calibration;
 
@@ -519,14 +519,6 @@ fn a_file_that_is_no_network() {
         ),
         (
             edit(|o| {
-                o.0.functions.push(FunctionProto {
-                    name: Some("f".to_owned()),
-                })
-            }),
-            "defines the function \"f\"",
-        ),
-        (
-            edit(|o| {
                 o.graph().input.push(image_of("second", &[3, 9, 10]));
             }),
             "inputs beside its weights are [\"image\", \"second\"]",
@@ -557,7 +549,7 @@ fn a_file_that_is_no_network() {
         ),
         (
             everything().node("Relu", "image", "", &[]),
-            "node \"node_\" (Relu): its first output is missing",
+            "node \"node_\" (Relu): it has no output",
         ),
     ] {
         refused(&onnx, &[words]);

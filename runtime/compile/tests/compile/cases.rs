@@ -14,7 +14,6 @@ use crate::recorded::differences;
 /// What is not supported yet: the network, and the operators that are refused or a part of the message.
 const REFUSED: &[(&str, &str)] = &[
     ("refused_globalmaxpool_1296", "0 weights"),
-    ("squeeze_after_gather_if", "If"),
 ];
 
 struct Array {
