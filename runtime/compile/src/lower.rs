@@ -9,6 +9,7 @@ mod arithmetic;
 mod attention;
 mod branches;
 mod choices;
+mod composed;
 mod computed;
 mod convolution;
 mod copies;
@@ -100,7 +101,25 @@ pub(crate) fn operator(name: &str) -> Option<&'static OnnxOperator> {
 }
 
 pub(crate) fn all() -> impl Iterator<Item = &'static OnnxOperator> {
-    FAMILIES.iter().copied().flatten()
+    let families = FAMILIES.iter().chain(composed::OPERATORS);
+    families.copied().flatten()
+}
+
+/// That of a node, by its domain and name.
+fn operator_of(node: &Node) -> Option<&'static OnnxOperator> {
+    match node.domain.as_deref() {
+        None => operator(&node.operator),
+        Some(domain) => all_of(domain).find(|operator| operator.name == node.operator),
+    }
+}
+
+/// Those of a domain that is not the standard one.
+pub(crate) fn all_of(domain: &str) -> impl Iterator<Item = &'static OnnxOperator> {
+    let families = match domain {
+        composed::MICROSOFT => composed::OPERATORS_OF_MICROSOFT,
+        _ => &[],
+    };
+    families.iter().copied().flatten()
 }
 
 /// The operators that are lowered by themselves, in alphabetical order: those that may read what is computed from the
@@ -121,14 +140,10 @@ pub(crate) fn supported() -> Vec<&'static str> {
 impl Lowering<'_> {
     /// Lowers one node. Nodes must come in the graph's order.
     pub fn node(&mut self, node: &Node) -> Result<(), Problem> {
-        if let Some(domain) = &node.domain {
-            let domain = domain.clone();
-            return Err(Problem::Domain { domain });
-        }
         if node.outputs.iter().all(Option::is_none) {
             return Err(Problem::MissingOutput);
         }
-        let operator = operator(&node.operator);
+        let operator = operator_of(node);
         self.note_numbers(
             node,
             operator.map_or(Makes::First, |operator| operator.makes),
@@ -136,11 +151,14 @@ impl Lowering<'_> {
         let mut operands = node.inputs.iter().flatten();
         if operands.any(|id| matches!(self.value(*id), Value::Unknown)) {
             if operator.is_none() {
-                return Err(Problem::UnknownOperator);
+                return Err(unknown(node));
             }
             self.unchecked += 1;
             self.stand_in(node);
             return Ok(());
+        }
+        if node.domain.is_some() && operator.is_none() {
+            return Err(unknown(node));
         }
         if let Some(compose) = operator.and_then(|operator| operator.compose) {
             return compose(self, node);
@@ -218,8 +236,7 @@ impl Lowering<'_> {
                 lower: Some(lower), ..
             }) => lower(self, node),
             Some(_) => Err(self.not_constant(node)),
-            None if node.operator == "NonMaxSuppression" => Err(Problem::Suppression),
-            None => Err(Problem::UnknownOperator),
+            None => Err(unknown(node)),
         }
     }
 
@@ -320,6 +337,18 @@ impl Lowering<'_> {
         });
         let (position, found) = other.unwrap_or_default();
         Problem::NotConstant { position, found }
+    }
+}
+
+/// Why an operator that is in no table is refused.
+fn unknown(node: &Node) -> Problem {
+    match (&node.domain, node.operator.as_str()) {
+        (None, "NonMaxSuppression") => Problem::Suppression,
+        (None, "ConvInteger" | "DynamicQuantizeLinear" | "MatMulInteger") => Problem::DynamicRange,
+        (None, _) => Problem::UnknownOperator,
+        (Some(domain), _) => Problem::Domain {
+            domain: domain.clone(),
+        },
     }
 }
 

@@ -16,9 +16,15 @@ pub enum Problem {
     Suppression,
     /// The operator is from outside the standard set.
     #[error(
-        "operators of the domain {domain:?} are not supported; export with standard operators only"
+        "operators of the domain {domain:?} are not supported{}; export with standard operators only",
+        but_for(domain)
     )]
     Domain { domain: String },
+    /// The ranges of values are measured when running.
+    #[error(
+        "it quantises by ranges that are measured when running, over all images of a batch; quantise with ranges that are calibrated before (static quantisation)"
+    )]
+    DynamicRange,
     /// The operator has an attribute that this program does not know.
     #[error("its attribute {name} = {value} is not supported")]
     UnknownAttribute { name: String, value: String },
@@ -59,6 +65,12 @@ pub enum Problem {
         what: &'static str,
         found: String,
         expected: &'static str,
+    },
+    /// What one of the operators cannot that an operator stands for.
+    #[error("in its {operator}, {problem}")]
+    Within {
+        operator: String,
+        problem: Box<Problem>,
     },
     #[error("{0}")]
     Shape(#[from] ShapeError),
@@ -106,11 +118,25 @@ pub enum Problem {
     Limit { what: &'static str, limit: usize },
 }
 
+/// The operators of a domain that are supported.
+fn but_for(domain: &str) -> String {
+    let names: Vec<&str> = crate::lower::all_of(domain)
+        .map(|operator| operator.name)
+        .collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(", but for {}", names.join(", "))
+}
+
 impl Problem {
     /// As its `Display`, but without the list of all that is supported.
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::UnknownOperator => "this operator is not supported".to_owned(),
+            Self::Domain { domain } => {
+                format!("operators of the domain {domain:?} are not supported")
+            }
             other => other.to_string(),
         }
     }
