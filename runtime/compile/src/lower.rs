@@ -178,6 +178,9 @@ impl Lowering<'_> {
             }
             return Ok(());
         }
+        if self.on_chosen_bytes(node)? {
+            return Ok(());
+        }
         self.materialise_wide(node)?;
         if self.on_stacked(node)? {
             return Ok(());

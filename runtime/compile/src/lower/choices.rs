@@ -82,7 +82,9 @@ impl Lowering<'_> {
             Some(attributes.int("to", 0)?)
         };
         self.limit(node, 1 + usize::from(like), 1)?;
-        attributes.ignore("saturate"); // Of float8 only.
+        for of_small_floats in ["saturate", "round_mode"] {
+            attributes.ignore(of_small_floats); // Of eight bits.
+        }
         attributes.finish()?;
         let view = self.view(node, 0)?.clone();
         let target = to.map_or_else(|| self.numbers(node, 1), Numbers::of_type);

@@ -83,7 +83,8 @@ impl Lowering<'_> {
             }
             return self.set(node, Value::Constant(Rc::new(integers.dequantised())));
         }
-        let view = self.elementwise(node, 0)?;
+        // All of the tensor, also where part of it is read.
+        let view = self.view(node, 0)?.clone();
         let quantisation = self.quantisation(node, self.signed.contains(&view.tensor))?;
         if self.draft.quantised.get(&view.tensor) != Some(&quantisation) {
             let value = self.required(node, 0, "data")?;
@@ -92,6 +93,54 @@ impl Lowering<'_> {
         }
         let output = self.emit(node, Convert, view.tensor, &[])?;
         self.set(node, Value::View(view.of(output)))
+    }
+
+    /// A node that chooses among bytes gives bytes of the same meaning: it is lowered on the floats that they stand for.
+    pub(super) fn on_chosen_bytes(&mut self, node: &Node) -> Result<bool, Problem> {
+        let read = match node.operator.as_str() {
+            "MaxPool" => 1,
+            "Resize" if Attributes::of(node).text("mode", "nearest")? == "nearest" => 1,
+            "Concat" => node.inputs.len(),
+            _ => return Ok(false),
+        };
+        let bytes = node.inputs.iter().take(read).map(|&id| match self.value(id?) {
+            Value::View(view) => Some((view.clone(), *self.draft.quantised.get(&view.tensor)?)),
+            _ => None,
+        });
+        let Some(bytes) = bytes.collect::<Option<Vec<(View, Quantisation)>>>() else {
+            return Ok(false);
+        };
+        let Some(&(ref first, quantisation)) = bytes.first() else {
+            return Ok(false);
+        };
+        let signed = self.signed.contains(&first.tensor);
+        if bytes.iter().any(|(_, of)| *of != quantisation) {
+            return Ok(false);
+        }
+        let mut inputs = node.inputs.clone();
+        for (input, (view, _)) in inputs.iter_mut().zip(&bytes) {
+            let floats = self.emit(node, Convert, view.tensor, &[])?;
+            *input = Some(self.temporary(Value::View(view.of(floats))));
+        }
+        let chosen = self.temporary(Value::Nothing);
+        self.node(&Node {
+            operator: node.operator.clone(),
+            inputs,
+            outputs: vec![Some(chosen)],
+            attributes: node.attributes.clone(),
+            opset: node.opset,
+            ..Node::of_exit(&node.name)
+        })?;
+        let Value::View(chosen) = self.value(chosen).clone() else {
+            return Ok(false);
+        };
+        let output = self.emit(node, Convert, chosen.tensor, &[])?;
+        self.draft.quantised.insert(output, quantisation);
+        if signed {
+            self.signed.insert(output);
+        }
+        self.set(node, Value::View(chosen.of(output)))?;
+        Ok(true)
     }
 
     /// Remembers what a step of the weights of the node's operator is worth, if they are integers.

@@ -284,15 +284,8 @@ impl Row<'_, '_, '_> {
             let apart = self.unsqueeze(part, 2)?;
             let times = self.integers([1, 1, of_queries / of_keys, 1, 1]);
             let each = self.of("Expand", &[apart, times])?;
-            let sizes = self.lowering.value(part).sizes();
-            let last = |from_end: usize| match sizes.as_deref() {
-                Some(&[.., tokens, values]) => match [tokens, values][from_end] {
-                    Dim::Known(size) => size,
-                    Dim::Batches(_) => 0,
-                },
-                _ => 0,
-            };
-            self.reshape(each, [0, of_queries, last(0), last(1)])
+            let [tokens, values] = self.last_sizes(part)?;
+            self.reshape(each, [0, of_queries, tokens, values])
         };
         Ok([queries, repeated(keys)?, repeated(values)?])
     }
@@ -332,24 +325,34 @@ impl Row<'_, '_, '_> {
         self.of("Where", &[mask, seen, unseen])
     }
 
-    fn attended(&mut self, parts: Heads, scoring: Scoring) -> Result<ValueId, Problem> {
-        let [queries, keys, values] = parts;
-        let sizes = [queries, keys].map(|id| self.lowering.value(id).sizes());
-        let [
-            Some([_, _, Dim::Known(rows), Dim::Known(each)]),
-            Some([_, _, Dim::Known(columns), _]),
-        ] = sizes.each_ref().map(Option::as_deref)
-        else {
-            return Err(self.wrong(
+    /// How many tokens there are, and how many values each has.
+    fn last_sizes(&self, heads: ValueId) -> Result<[i64; 2], Problem> {
+        let sizes = self.lowering.value(heads).sizes();
+        let size = |size: &Dim| match *size {
+            Dim::Known(size) => Some(size),
+            // In a file for one image at a time the batch may lie anywhere.
+            Dim::Batches(size) => Some(size).filter(|_| self.lowering.fixed == Some(1)),
+        };
+        let sizes: Option<Vec<i64>> =
+            sizes.and_then(|sizes| sizes.iter().map(size).skip(2).collect());
+        match sizes.as_deref() {
+            Some(&[tokens, values]) => Ok([tokens, values]),
+            _ => Err(self.wrong(
                 0,
                 "queries",
                 "(batch, heads, tokens, values) of known sizes",
-            ));
-        };
-        let scale = scoring.scale.unwrap_or(1.0 / (*each as f32).sqrt());
-        let mask = scoring.reach.mask(*rows, *columns);
+            )),
+        }
+    }
+
+    fn attended(&mut self, parts: Heads, scoring: Scoring) -> Result<ValueId, Problem> {
+        let [queries, keys, values] = parts;
+        let [rows, each] = self.last_sizes(queries)?;
+        let [columns, _] = self.last_sizes(keys)?;
+        let scale = scoring.scale.unwrap_or(1.0 / (each as f32).sqrt());
+        let mask = scoring.reach.mask(rows, columns);
         let mask = mask.map(|mask| {
-            let dims = vec![*rows as usize, *columns as usize];
+            let dims = vec![rows as usize, columns as usize];
             self.constant(dims, Data::Floats(mask))
         });
         let queries = self.times(queries, scale)?;

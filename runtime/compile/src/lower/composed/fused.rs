@@ -115,18 +115,23 @@ impl Lowering<'_> {
         let mut attributes = row.attributes();
         let alpha = attributes.float("alpha", 1.0)?;
         let mut operands = [row.operand(0, "first")?, row.operand(1, "second")?];
-        for (position, key) in ["transA", "transB"].into_iter().enumerate() {
-            if attributes.int(key, 0)? != 0 {
-                let rank = row.sizes(position, "matrix")?.len() as i64;
-                let mut order: Vec<i64> = (0..rank).collect();
-                if rank > 1 {
-                    order.swap(rank as usize - 2, rank as usize - 1);
-                }
+        for (position, [rows, batch]) in [["transA", "transBatchA"], ["transB", "transBatchB"]]
+            .into_iter()
+            .enumerate()
+        {
+            let rank = row.sizes(position, "matrix")?.len();
+            let mut order: Vec<i64> = (0..rank as i64).collect();
+            if attributes.int(batch, 0)? != 0 && rank > 2 {
+                // The rows lie before the batch.
+                order[..rank - 1].rotate_left(1);
+            }
+            if attributes.int(rows, 0)? != 0 && rank > 1 {
+                order.swap(rank - 2, rank - 1);
+            }
+            if !order.is_sorted() {
                 operands[position] = row.transpose(operands[position], &order)?;
             }
         }
-        attributes.only("transBatchA", 0, "0")?;
-        attributes.only("transBatchB", 0, "0")?;
         attributes.finish()?;
         let product = row.of("MatMul", &operands)?;
         let result = row.times(product, alpha)?;
