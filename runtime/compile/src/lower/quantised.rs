@@ -103,10 +103,14 @@ impl Lowering<'_> {
             "Concat" => node.inputs.len(),
             _ => return Ok(false),
         };
-        let bytes = node.inputs.iter().take(read).map(|&id| match self.value(id?) {
-            Value::View(view) => Some((view.clone(), *self.draft.quantised.get(&view.tensor)?)),
-            _ => None,
-        });
+        let bytes = node
+            .inputs
+            .iter()
+            .take(read)
+            .map(|&id| match self.value(id?) {
+                Value::View(view) => Some((view.clone(), *self.draft.quantised.get(&view.tensor)?)),
+                _ => None,
+            });
         let Some(bytes) = bytes.collect::<Option<Vec<(View, Quantisation)>>>() else {
             return Ok(false);
         };

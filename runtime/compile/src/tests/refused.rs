@@ -515,7 +515,7 @@ fn a_file_that_is_no_network() {
         (edit(|o| o.0.graph = None), "contains no graph"),
         (
             edit(|o| o.0.opset_import[0].version = Some(7)),
-            "operator set 7; supported are the operator sets 11 to 23",
+            "operator set 7; supported are the operator sets 11 to 28",
         ),
         (
             edit(|o| {
