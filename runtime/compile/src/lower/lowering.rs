@@ -232,6 +232,9 @@ impl<'a> Lowering<'a> {
         self.draft.tensors.push(shape);
         let end = node.name.floor_char_boundary(NAME_BYTES_MAX);
         let name = node.name[..end].to_owned();
+        if matches!(computation.kind, OperatorKind::Copy(_)) && computation.weights.is_empty() {
+            self.note_moved_bytes(input, others, output);
+        }
         self.draft.operators.push(DraftOperator {
             name,
             input,

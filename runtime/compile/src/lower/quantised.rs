@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use punctual_model::Convert;
+use punctual_model::{Convert, TensorId};
 use punctual_types::Quantisation;
 
 use super::lowering::Lowering;
@@ -145,6 +145,23 @@ impl Lowering<'_> {
         }
         self.set(node, Value::View(chosen.of(output)))?;
         Ok(true)
+    }
+
+    /// Bytes that are moved keep their meaning.
+    pub(super) fn note_moved_bytes(&mut self, from: TensorId, others: &[TensorId], to: TensorId) {
+        let meaning = |tensor: &TensorId| self.draft.quantised.get(tensor).copied();
+        let Some(quantisation) = meaning(&from) else {
+            return;
+        };
+        if others
+            .iter()
+            .all(|other| meaning(other) == Some(quantisation))
+        {
+            self.draft.quantised.insert(to, quantisation);
+            if self.signed.contains(&from) {
+                self.signed.insert(to);
+            }
+        }
     }
 
     /// Remembers what a step of the weights of the node's operator is worth, if they are integers.
