@@ -1,5 +1,7 @@
 //! Why a node cannot be compiled.
 
+use std::collections::BTreeSet;
+
 use punctual_model::{DIMENSION_MAX, ShapeError, TENSOR_ELEMENTS_MAX, Tensor};
 use thiserror::Error;
 
@@ -120,13 +122,12 @@ pub enum Problem {
 
 /// The operators of a domain that are supported.
 fn but_for(domain: &str) -> String {
-    let names: Vec<&str> = crate::lower::all_of(domain)
-        .map(|operator| operator.name)
-        .collect();
-    if names.is_empty() {
-        return String::new();
+    let names = crate::lower::all_of(domain).map(|operator| operator.name);
+    let names: BTreeSet<&str> = names.collect();
+    match Vec::from_iter(names)[..] {
+        [] => String::new(),
+        ref names => format!(", but for {}", names.join(", ")),
     }
-    format!(", but for {}", names.join(", "))
 }
 
 impl Problem {

@@ -2,6 +2,7 @@
 //! report says, and what hostile files do.
 
 mod builder;
+mod composed;
 mod computed;
 mod copied;
 mod exits;
