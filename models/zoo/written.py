@@ -1,7 +1,7 @@
 """Networks written node by node, for `record.py`: operators that no exporter of PyTorch writes.
 
-onnxruntime's optimiser and its quantiser write those of the domain `com.microsoft` and of bytes; exporters write branches
-and functions where they do not inline them.
+onnxruntime's optimiser and its quantiser write those of the domain `com.microsoft` and of bytes; exporters
+write branches and functions where they do not inline them.
 """
 
 from dataclasses import dataclass
@@ -160,6 +160,32 @@ def on_bytes() -> onnx.ModelProto:
     return graph.model()
 
 
+def wide() -> onnx.ModelProto:
+    """Quantised to 16 bits, and to bytes with a scale for each channel: no tensor of bytes holds them."""
+    graph = Graph(21, {"image": [3, 8, 8]})
+    graph.constant("in_s", numpy.float32(0.0002))
+    graph.constant("in_z", numpy.uint16(32768))
+    graph.constant("out_s", numpy.float32(0.0005))
+    graph.constant("out_z", numpy.int16(-5))
+    graph.constant("kernel", graph.random.integers(-32767, 32767, (8, 3, 3, 3)).astype("i2"))
+    graph.constant("kernel_s", (graph.random.random(8) * 2e-5).astype("f4"))
+    graph.constant("kernel_z", numpy.zeros(8, "i2"))
+    graph.constant("channel_s", numpy.array([0.02, 0.03, 0.01], "f4"))
+    graph.constant("channel_z", numpy.array([128, 100, 120], "u1"))
+    graph.node("QuantizeLinear", "image in_s in_z", "q")
+    graph.node("DequantizeLinear", "q in_s in_z", "d")
+    graph.node("DequantizeLinear", "kernel kernel_s kernel_z", "weights", axis=0)
+    graph.node("Conv", "d weights", "c", pads=[1] * 4)
+    graph.node("QuantizeLinear", "c out_s out_z", "r")
+    graph.node("Transpose", "r", "turned", perm=[0, 2, 3, 1])
+    graph.node("DequantizeLinear", "turned out_s out_z", "floats")
+    graph.node("QuantizeLinear", "image channel_s channel_z", "by_channel", axis=1)
+    graph.node("DequantizeLinear", "by_channel channel_s channel_z", "back", axis=1)
+    graph.output("floats", "exit_0/floats")
+    graph.output("back", "exit_0/back")
+    return graph.model()
+
+
 def nested() -> onnx.ModelProto:
     """A branch that is chosen by a size, functions that call each other, and a recurrent layer's last state alone."""
     yes, no = Graph(17, {}), Graph(17, {})
@@ -198,5 +224,6 @@ WRITTEN = [
     Written("written_fused", fused()),
     Written("written_attention", attention()),
     Written("written_bytes", on_bytes(), bytes=True),
+    Written("written_wide", wide(), bytes=True),
     Written("written_nested", nested()),
 ]

@@ -160,26 +160,29 @@ pub(crate) enum Data {
     Symbols(Vec<Integer>),
     Signed(Vec<i8>),
     Unsigned(Vec<u8>),
+    Short(Vec<i16>),
+    UnsignedShort(Vec<u16>),
     /// An element type that no supported operator takes, by its ONNX number.
     Other(i32),
 }
 
 impl Data {
-    /// Results of arithmetic with values like these: those of bytes wrap.
+    /// Results of arithmetic with values like these: those of 8 and 16 bits wrap.
     pub fn wrapped(&self, results: Vec<Integer>) -> Self {
-        let known = || results.iter().map(|result| result.known());
-        let bytes = match self {
-            Self::Signed(_) => {
-                let bytes = known().map(|known| Some(known? as i8));
-                bytes.collect::<Option<_>>().map(Self::Signed)
-            }
-            Self::Unsigned(_) => {
-                let bytes = known().map(|known| Some(known? as u8));
-                bytes.collect::<Option<_>>().map(Self::Unsigned)
-            }
-            _ => None,
+        let known: Option<Vec<i64>> = results.iter().map(|result| result.known()).collect();
+        let known = known.into_iter().flatten();
+        let wrapped = match self {
+            Self::Signed(_) => Self::Signed(known.map(|value| value as i8).collect()),
+            Self::Unsigned(_) => Self::Unsigned(known.map(|value| value as u8).collect()),
+            Self::Short(_) => Self::Short(known.map(|value| value as i16).collect()),
+            Self::UnsignedShort(_) => Self::UnsignedShort(known.map(|v| v as u16).collect()),
+            _ => return Self::of_integers(results),
         };
-        bytes.unwrap_or_else(|| Self::of_integers(results))
+        if wrapped.len() == results.len() {
+            wrapped
+        } else {
+            Self::of_integers(results)
+        }
     }
 
     /// Without symbols where there are none.
@@ -198,6 +201,8 @@ impl Data {
             Self::Symbols(values) => values.len(),
             Self::Signed(bytes) => bytes.len(),
             Self::Unsigned(bytes) => bytes.len(),
+            Self::Short(shorts) => shorts.len(),
+            Self::UnsignedShort(shorts) => shorts.len(),
             Self::Other(_) => 0,
         }
     }
@@ -243,6 +248,8 @@ impl Constant {
             Data::Ints(values) => values.iter().copied().map(Integer::of).collect(),
             Data::Signed(bytes) => bytes.iter().map(|&b| Integer::of(b.into())).collect(),
             Data::Unsigned(bytes) => bytes.iter().map(|&b| Integer::of(b.into())).collect(),
+            Data::Short(shorts) => shorts.iter().map(|&s| Integer::of(s.into())).collect(),
+            Data::UnsignedShort(shorts) => shorts.iter().map(|&s| Integer::of(s.into())).collect(),
             Data::Floats(_) | Data::Other(_) => return None,
         })
     }

@@ -3,10 +3,13 @@
 
 use super::Row;
 use crate::graph::{Attribute, Node, ValueId};
+use crate::integer::Dim;
 use crate::lower::lowering::Lowering;
+use crate::lower::numbers::Numbers;
 use crate::lower::value::Value;
 use crate::lower::vocabulary::{OnnxOperator, family};
 use crate::problem::Problem;
+use crate::schema::data_type;
 
 pub(super) const OPERATORS: &[OnnxOperator] = family! {
     "QLinearConv" => compose conv_on_bytes(),
@@ -94,7 +97,73 @@ impl Lowering<'_> {
     }
 }
 
+impl Lowering<'_> {
+    /// Integers that no tensor of bytes can hold, as floats: of 16 bits, or with a scale for each channel.
+    pub(in crate::lower) fn quantise_in_floats(
+        &mut self,
+        node: &Node,
+        axis: i64,
+        range: [f32; 2],
+    ) -> Result<(), Problem> {
+        let mut row = self.row(node, 3, 1)?;
+        let data = row.operand(0, "data")?;
+        let scale = row.along(1, axis)?;
+        let steps = row.of("Div", &[data, scale])?;
+        let mut whole = row.of("Round", &[steps])?;
+        if row.optional(2).is_some() {
+            let zero = row.along(2, axis)?;
+            whole = row.of("Add", &[whole, zero])?;
+        }
+        let [least, most] = range.map(|bound| row.number(bound));
+        let result = row.of("Clip", &[whole, least, most])?;
+        row.lowering.numbers[result.0] = Numbers::Integers;
+        row.give(0, result);
+        Ok(())
+    }
+
+    /// Such integers to floats.
+    pub(in crate::lower) fn dequantise_in_floats(
+        &mut self,
+        node: &Node,
+        axis: i64,
+    ) -> Result<(), Problem> {
+        let mut row = self.row(node, 3, 1)?;
+        let data = row.operand(0, "data")?;
+        let value = row.lowering.value(data).clone();
+        let mut result = row.lowering.temporary(value);
+        if row.optional(2).is_some() {
+            let zero = row.along(2, axis)?;
+            result = row.of("Sub", &[result, zero])?;
+        }
+        let scale = row.along(1, axis)?;
+        let result = row.of("Mul", &[result, scale])?;
+        row.give(0, result);
+        Ok(())
+    }
+}
+
 impl Row<'_, '_, '_> {
+    /// Scales or zero points as floats that lie along an axis of the data.
+    fn along(&mut self, position: usize, axis: i64) -> Result<ValueId, Problem> {
+        let rank = self.sizes(0, "data")?.len() as i64;
+        let list = self.operand(position, "scale or zero point")?;
+        let to = Attribute::Int(data_type::FLOAT.into());
+        let list = self.with("Cast", &[list], [("to", to)])?;
+        let axis = if axis < 0 { axis + rank } else { axis };
+        match self.sizes(position, "scale or zero point")?[..] {
+            [] | [Dim::Known(1)] => self.reshape(list, []),
+            [Dim::Known(count)] => {
+                let behind = usize::try_from(rank - axis - 1).unwrap_or(0);
+                self.reshape(list, [vec![count], vec![1; behind]].concat())
+            }
+            _ => Err(self.wrong(
+                position,
+                "scale or zero point",
+                "one, or a list along the axis",
+            )),
+        }
+    }
+
     /// The floats that an operand's bytes stand for; its scale and its zero point come behind it.
     fn floats(&mut self, position: usize, axis: i64) -> Result<ValueId, Problem> {
         let mut parts = vec![
