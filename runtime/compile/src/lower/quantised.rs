@@ -160,7 +160,7 @@ impl Lowering<'_> {
     /// A node that chooses among bytes gives bytes of the same meaning: it is lowered on the floats that they stand for.
     pub(super) fn on_chosen_bytes(&mut self, node: &Node) -> Result<bool, Problem> {
         let read = match node.operator.as_str() {
-            "MaxPool" => 1,
+            "MaxPool" | "Pad" => 1,
             "Resize" if Attributes::of(node).text("mode", "nearest")? == "nearest" => 1,
             "Concat" => node.inputs.len(),
             _ => return Ok(false),
@@ -184,6 +184,11 @@ impl Lowering<'_> {
             return Ok(false);
         }
         let mut inputs = node.inputs.clone();
+        if node.operator == "Pad" {
+            let value = self.padded_with(node, quantisation, signed);
+            inputs.resize(inputs.len().max(3), None);
+            inputs[2] = Some(self.temporary(value));
+        }
         for (input, (view, _)) in inputs.iter_mut().zip(&bytes) {
             let floats = self.emit(node, Convert, view.tensor, &[])?;
             *input = Some(self.temporary(Value::View(view.of(floats))));
@@ -207,6 +212,21 @@ impl Lowering<'_> {
         }
         self.set(node, Value::View(chosen.of(output)))?;
         Ok(true)
+    }
+
+    /// The float that the byte stands for which lies around bytes: 0 where none is named.
+    fn padded_with(&self, node: &Node, bytes: Quantisation, signed: bool) -> Value {
+        let byte = match self.operand(node, 2) {
+            Some(Value::Constant(value)) => match &value.data {
+                Data::Signed(bytes) => bytes.first().map_or(0, |&byte| i32::from(byte)),
+                Data::Unsigned(bytes) => bytes.first().map_or(0, |&byte| i32::from(byte)),
+                _ => 0,
+            },
+            _ => 0,
+        };
+        let byte = if signed { byte + SIGNED } else { byte };
+        let value = (byte - i32::from(bytes.zero)) as f32 * bytes.scale;
+        Value::Constant(Rc::new(Constant::new(vec![], Data::Floats(vec![value]))))
     }
 
     /// Bytes that are moved keep their meaning.

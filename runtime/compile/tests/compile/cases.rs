@@ -12,9 +12,7 @@ use zip::{CompressionMethod, ZipArchive};
 use crate::recorded::differences;
 
 /// What is not supported yet: the network, and the operators that are refused or a part of the message.
-const REFUSED: &[(&str, &str)] = &[
-    ("refused_globalmaxpool_1296", "0 weights"),
-];
+const REFUSED: &[(&str, &str)] = &[("refused_globalmaxpool_1296", "0 weights")];
 
 struct Array {
     name: String,
