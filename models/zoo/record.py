@@ -1,8 +1,8 @@
 """Writes the files of recorded/, which tests of the compiler read: python record.py [NAME...]
 
-Networks of robots.toml in miniature, with random weights from a seed. Of each
+Networks of robots.toml in miniature, with random weights from a seed, and those of written.py. Of each
 
-    NAME.onnx         the file as PyTorch wrote it, without its notes on lines of source text
+    NAME.onnx         the file as PyTorch or written.py wrote it, without notes on lines of source text
     NAME.json         {"form", "onnxruntime", "inputs": [{"name", "shape"}], "outputs": [...]}
     NAME.inputs.f32   one image: the values of all inputs, in the order of NAME.json, little-endian
     NAME.outputs.f32  what onnxruntime answers, in the same way; integers are written as floats
@@ -31,6 +31,7 @@ import exported
 import maps
 import quantise
 import robots
+import written
 import yolo
 from maps import relu_unit
 
@@ -671,27 +672,43 @@ def record(miniature: Miniature) -> None:
         value, true = value.astype("f8"), true.astype("f8")
         if not abs(value - true).max() <= tolerance * max(1.0, abs(true).max()):
             raise SystemExit(f"{miniature.name}: {name} differs by {abs(value - true).max()}")
-    described = {
-        "form": miniature.form, "onnxruntime": onnxruntime.__version__, "torch": torch.__version__,
-        "inputs": [{"name": name, "shape": shape} for name, shape in miniature.inputs.items()],
-        "outputs": [{"name": name, "shape": list(value.shape[1:])}
-                    for name, value in zip(miniature.outputs, found)],
-    }
-    path.with_suffix(".json").write_text(json.dumps(described) + "\n")
-    for suffix, values in ((".inputs.f32", [each.numpy() for each in inputs.values()]),
-                           (".outputs.f32", found)):
-        flat = numpy.concatenate([each.ravel().astype("<f4") for each in values])
+    described = {"form": miniature.form, "onnxruntime": onnxruntime.__version__, "torch": torch.__version__}
+    write(path, described, {name: value.numpy() for name, value in inputs.items()},
+          dict(zip(miniature.outputs, found)))
+
+
+def record_written(network: written.Written) -> None:
+    """Writes the files of one that was written node by node."""
+    path = FOLDER / f"{network.name}.onnx"
+    onnx.save(network.model, path)
+    random = numpy.random.default_rng(99)
+    shapes = {each.name: [side.dim_value for side in each.type.tensor_type.shape.dim][1:]
+              for each in network.model.graph.input}
+    inputs = {name: torch.from_numpy(random.standard_normal((1, *shape)).astype("f4")) for name, shape in shapes.items()}
+    found = coverage.onnxruntime_scores(path, inputs, fused=not network.bytes)
+    outputs = [output.name for output in network.model.graph.output]
+    described = {"form": "written", "onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__}
+    write(path, described, {name: value.numpy() for name, value in inputs.items()}, dict(zip(outputs, found)))
+
+
+def write(path: Path, described: dict, inputs: dict[str, numpy.ndarray], outputs: dict[str, numpy.ndarray]) -> None:
+    """What a network is, and its values."""
+    for name, suffix, values in (("inputs", ".inputs.f32", inputs), ("outputs", ".outputs.f32", outputs)):
+        described[name] = [{"name": name, "shape": list(value.shape[1:])} for name, value in values.items()]
+        flat = numpy.concatenate([each.ravel().astype("<f4") for each in values.values()])
         flat.tofile(path.with_suffix(suffix))
+    path.with_suffix(".json").write_text(json.dumps(described) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    by_name = {miniature.name: miniature for miniature in MINIATURES}
+    by_name = {miniature.name: miniature for miniature in (*MINIATURES, *written.WRITTEN)}
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(by_name))
     arguments = parser.parse_args()
     FOLDER.mkdir(exist_ok=True)
     for name in arguments.names or by_name:
-        record(by_name[name])
+        network = by_name[name]
+        (record_written if isinstance(network, written.Written) else record)(network)
         sizes = [each.stat().st_size for each in FOLDER.glob(f"{name}.*")]
         print(f"{name}  {sum(sizes) / 1024:.1f} KiB", flush=True)
     total = sum(each.stat().st_size for each in FOLDER.iterdir())

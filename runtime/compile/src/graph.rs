@@ -8,6 +8,9 @@ use std::rc::Rc;
 use crate::integer::{Dim, Integer};
 use crate::problem::Problem;
 
+/// Versions of the standard operators by which nodes are made here.
+pub(crate) const OPSET: i64 = 21;
+
 /// Position of a value in [`Graph::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ValueId(pub usize);
@@ -15,8 +18,6 @@ pub(crate) struct ValueId(pub usize);
 /// A graph whose nodes are in topological order and whose values are each defined once.
 #[derive(Debug)]
 pub(crate) struct Graph {
-    /// Version of the default operator set.
-    pub opset: i64,
     /// The type of floats that the file's constants were converted from, if that is not f32.
     pub converted: Option<&'static str>,
     pub nodes: Vec<Node>,
@@ -62,14 +63,16 @@ pub(crate) enum Elements {
     Bytes,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
-    /// The node's own name, or that of its first output.
+    /// The node's own name, or that of the first output that it has.
     pub name: String,
     /// E.g. `Conv`.
     pub operator: String,
     /// The operator's, if that is not the standard one.
     pub domain: Option<String>,
+    /// Version of the standard operators.
+    pub opset: i64,
     /// `None` for an optional operand that is left out.
     pub inputs: Vec<Option<ValueId>>,
     pub outputs: Vec<Option<ValueId>>,
@@ -81,6 +84,7 @@ impl Node {
     pub fn standing_in(&self, operator: &str) -> Self {
         Self {
             operator: operator.to_owned(),
+            domain: None,
             attributes: BTreeMap::new(),
             ..self.clone()
         }
@@ -92,11 +96,29 @@ impl Node {
             name: exit.to_owned(),
             operator: String::new(),
             domain: None,
+            opset: OPSET,
             inputs: Vec::new(),
             outputs: Vec::new(),
             attributes: BTreeMap::new(),
         }
     }
+
+    /// Makes a value known as another one, too.
+    pub fn identity(name: &str, value: ValueId, result: ValueId) -> Self {
+        Self {
+            operator: "Identity".to_owned(),
+            inputs: vec![Some(value)],
+            outputs: vec![Some(result)],
+            ..Self::of_exit(name)
+        }
+    }
+}
+
+/// The nodes of a branch of an `If`.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Branch {
+    pub nodes: Vec<Node>,
+    pub outputs: Vec<ValueId>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -108,6 +130,7 @@ pub(crate) enum Attribute {
     Tensor(Rc<Constant>),
     Floats(Vec<f32>),
     Ints(Vec<i64>),
+    Branch(Rc<Branch>),
     /// A type that no supported operator takes, by its ONNX number.
     Other(i32),
 }
@@ -138,26 +161,29 @@ pub(crate) enum Data {
     Symbols(Vec<Integer>),
     Signed(Vec<i8>),
     Unsigned(Vec<u8>),
+    Short(Vec<i16>),
+    UnsignedShort(Vec<u16>),
     /// An element type that no supported operator takes, by its ONNX number.
     Other(i32),
 }
 
 impl Data {
-    /// Results of arithmetic with values like these: those of bytes wrap.
+    /// Results of arithmetic with values like these: those of 8 and 16 bits wrap.
     pub fn wrapped(&self, results: Vec<Integer>) -> Self {
-        let known = || results.iter().map(|result| result.known());
-        let bytes = match self {
-            Self::Signed(_) => {
-                let bytes = known().map(|known| Some(known? as i8));
-                bytes.collect::<Option<_>>().map(Self::Signed)
-            }
-            Self::Unsigned(_) => {
-                let bytes = known().map(|known| Some(known? as u8));
-                bytes.collect::<Option<_>>().map(Self::Unsigned)
-            }
-            _ => None,
+        let known: Option<Vec<i64>> = results.iter().map(|result| result.known()).collect();
+        let known = known.into_iter().flatten();
+        let wrapped = match self {
+            Self::Signed(_) => Self::Signed(known.map(|value| value as i8).collect()),
+            Self::Unsigned(_) => Self::Unsigned(known.map(|value| value as u8).collect()),
+            Self::Short(_) => Self::Short(known.map(|value| value as i16).collect()),
+            Self::UnsignedShort(_) => Self::UnsignedShort(known.map(|v| v as u16).collect()),
+            _ => return Self::of_integers(results),
         };
-        bytes.unwrap_or_else(|| Self::of_integers(results))
+        if wrapped.len() == results.len() {
+            wrapped
+        } else {
+            Self::of_integers(results)
+        }
     }
 
     /// Without symbols where there are none.
@@ -176,6 +202,8 @@ impl Data {
             Self::Symbols(values) => values.len(),
             Self::Signed(bytes) => bytes.len(),
             Self::Unsigned(bytes) => bytes.len(),
+            Self::Short(shorts) => shorts.len(),
+            Self::UnsignedShort(shorts) => shorts.len(),
             Self::Other(_) => 0,
         }
     }
@@ -221,6 +249,8 @@ impl Constant {
             Data::Ints(values) => values.iter().copied().map(Integer::of).collect(),
             Data::Signed(bytes) => bytes.iter().map(|&b| Integer::of(b.into())).collect(),
             Data::Unsigned(bytes) => bytes.iter().map(|&b| Integer::of(b.into())).collect(),
+            Data::Short(shorts) => shorts.iter().map(|&s| Integer::of(s.into())).collect(),
+            Data::UnsignedShort(shorts) => shorts.iter().map(|&s| Integer::of(s.into())).collect(),
             Data::Floats(_) | Data::Other(_) => return None,
         })
     }
@@ -238,6 +268,23 @@ impl Constant {
     }
 }
 
+impl Attribute {
+    /// What a copy of it takes in memory beside its own size.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Texts(texts) => texts
+                .iter()
+                .map(|text| size_of::<String>() + text.len())
+                .sum(),
+            Self::Floats(values) => size_of_val(&values[..]),
+            Self::Ints(values) => size_of_val(&values[..]),
+            Self::Float(_) | Self::Int(_) => 0,
+            Self::Tensor(_) | Self::Branch(_) | Self::Other(_) => 0,
+        }
+    }
+}
+
 impl fmt::Display for Attribute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -248,6 +295,7 @@ impl fmt::Display for Attribute {
             Self::Tensor(tensor) => write!(f, "a tensor of shape {:?}", tensor.dims),
             Self::Floats(values) => write!(f, "{values:?}"),
             Self::Ints(values) => write!(f, "{values:?}"),
+            Self::Branch(branch) => write!(f, "a graph of {} nodes", branch.nodes.len()),
             Self::Other(kind) => write!(f, "a value of ONNX attribute type {kind}"),
         }
     }
@@ -307,6 +355,14 @@ impl<'a> Attributes<'a> {
             None => Ok(None),
             Some(Attribute::Ints(values)) => Ok(Some(values)),
             Some(other) => Err(Problem::attribute(name, other, "a list of integers")),
+        }
+    }
+
+    pub fn branch(&mut self, name: &'static str) -> Result<&'a Branch, Problem> {
+        match self.rest.remove(name) {
+            None => Err(Problem::MissingAttribute { name }),
+            Some(Attribute::Branch(branch)) => Ok(branch),
+            Some(other) => Err(Problem::attribute(name, other, "a graph")),
         }
     }
 

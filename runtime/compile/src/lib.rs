@@ -192,22 +192,12 @@ fn lower<'a>(graph: &'a Graph, input: &Input) -> Result<Lowering<'a>, CompileErr
     if let Some(from) = graph.converted {
         lowering.notes.push(Note::Converted { from });
     }
-    let mut nodes = Vec::new();
-    for node in &graph.nodes {
-        if let Err(problem) = lowering.node(node) {
-            nodes.push(NodeProblem {
-                node: node.name.clone(),
-                operator: node.operator.clone(),
-                problem,
-            });
-            lowering.stand_in(node);
-        }
-    }
-    if nodes.is_empty() {
+    lowering.nodes(&graph.nodes);
+    if lowering.problems.is_empty() {
         Ok(lowering)
     } else {
         Err(CompileError::Nodes(Unsupported {
-            nodes,
+            nodes: lowering.problems,
             unchecked: lowering.unchecked,
         }))
     }

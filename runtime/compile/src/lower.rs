@@ -7,7 +7,9 @@
 
 mod arithmetic;
 mod attention;
+mod branches;
 mod choices;
+mod composed;
 mod computed;
 mod convolution;
 mod copies;
@@ -31,7 +33,6 @@ mod recurrent;
 mod reduce;
 pub(crate) mod reductions;
 pub(crate) mod resize;
-mod rewritten;
 mod scatter;
 mod scores;
 mod stacked;
@@ -70,6 +71,7 @@ const FOLDED: &[OnnxOperator] = family! {
 /// The operators of ONNX that can be compiled, by family.
 const FAMILIES: &[&[OnnxOperator]] = &[
     arithmetic::OPERATORS,
+    branches::OPERATORS,
     choices::OPERATORS,
     computed::OPERATORS,
     convolution::OPERATORS,
@@ -87,7 +89,6 @@ const FAMILIES: &[&[OnnxOperator]] = &[
     recurrent::OPERATORS,
     reduce::OPERATORS,
     resize::OPERATORS,
-    rewritten::OPERATORS,
     scatter::OPERATORS,
     tokens::OPERATORS,
     transposed::OPERATORS,
@@ -100,10 +101,29 @@ pub(crate) fn operator(name: &str) -> Option<&'static OnnxOperator> {
 }
 
 pub(crate) fn all() -> impl Iterator<Item = &'static OnnxOperator> {
-    FAMILIES.iter().copied().flatten()
+    let families = FAMILIES.iter().chain(composed::OPERATORS);
+    families.copied().flatten()
 }
 
-/// The operators that are lowered, in alphabetical order: those that may read what is computed from the input.
+/// That of a node, by its domain and name.
+fn operator_of(node: &Node) -> Option<&'static OnnxOperator> {
+    match node.domain.as_deref() {
+        None => operator(&node.operator),
+        Some(domain) => all_of(domain).find(|operator| operator.name == node.operator),
+    }
+}
+
+/// Those of a domain that is not the standard one.
+pub(crate) fn all_of(domain: &str) -> impl Iterator<Item = &'static OnnxOperator> {
+    let families = match domain {
+        composed::MICROSOFT => composed::OPERATORS_OF_MICROSOFT,
+        _ => &[],
+    };
+    families.iter().copied().flatten()
+}
+
+/// The operators that are lowered by themselves, in alphabetical order: those that may read what is computed from the
+/// input.
 #[must_use]
 pub fn operators() -> Vec<&'static str> {
     let lowered = all().filter(|operator| operator.lower.is_some());
@@ -120,11 +140,10 @@ pub(crate) fn supported() -> Vec<&'static str> {
 impl Lowering<'_> {
     /// Lowers one node. Nodes must come in the graph's order.
     pub fn node(&mut self, node: &Node) -> Result<(), Problem> {
-        if let Some(domain) = &node.domain {
-            let domain = domain.clone();
-            return Err(Problem::Domain { domain });
+        if node.outputs.iter().all(Option::is_none) {
+            return Err(Problem::MissingOutput);
         }
-        let operator = operator(&node.operator);
+        let operator = operator_of(node);
         self.note_numbers(
             node,
             operator.map_or(Makes::First, |operator| operator.makes),
@@ -132,11 +151,17 @@ impl Lowering<'_> {
         let mut operands = node.inputs.iter().flatten();
         if operands.any(|id| matches!(self.value(*id), Value::Unknown)) {
             if operator.is_none() {
-                return Err(Problem::UnknownOperator);
+                return Err(unknown(node));
             }
             self.unchecked += 1;
             self.stand_in(node);
             return Ok(());
+        }
+        if node.domain.is_some() && operator.is_none() {
+            return Err(unknown(node));
+        }
+        if let Some(compose) = operator.and_then(|operator| operator.compose) {
+            return compose(self, node);
         }
         let is_lowered = operator.is_some_and(|operator| operator.lower.is_some());
         let folded = operator.map_or(Ok(None), |operator| self.fold(node, operator));
@@ -151,6 +176,9 @@ impl Lowering<'_> {
                     self.values[output.0] = Value::Constant(Rc::new(result));
                 }
             }
+            return Ok(());
+        }
+        if self.on_chosen_bytes(node)? {
             return Ok(());
         }
         self.materialise_wide(node)?;
@@ -178,15 +206,6 @@ impl Lowering<'_> {
         done
     }
 
-    /// Lowers a node that stands for a part of one of the file, on values of its own; its result is one too.
-    fn lowered(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Problem> {
-        let output = self.temporary(Value::Nothing);
-        let mut node = node.clone();
-        (node.inputs, node.outputs) = (inputs, vec![Some(output)]);
-        self.of_operands(&node)?;
-        Ok(output)
-    }
-
     /// Lowers a node that is not folded.
     fn computed(&mut self, node: &Node) -> Result<(), Problem> {
         if self.on_volume(node)? {
@@ -211,8 +230,7 @@ impl Lowering<'_> {
                 lower: Some(lower), ..
             }) => lower(self, node),
             Some(_) => Err(self.not_constant(node)),
-            None if node.operator == "NonMaxSuppression" => Err(Problem::Suppression),
-            None => Err(Problem::UnknownOperator),
+            None => Err(unknown(node)),
         }
     }
 
@@ -240,9 +258,6 @@ impl Lowering<'_> {
         let Some(operands) = operands.collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        if node.outputs.first().copied().flatten().is_none() {
-            return Err(Problem::MissingOutput);
-        }
         let list: Vec<Option<&Constant>> = operands.iter().map(Option::as_deref).collect();
         let folded = fold::fold(rule, node, &list, &mut self.room);
         // In a file exported for a fixed batch size that size may be counted with, where it must.
@@ -319,6 +334,18 @@ impl Lowering<'_> {
     }
 }
 
+/// Why an operator that is in no table is refused.
+fn unknown(node: &Node) -> Problem {
+    match (&node.domain, node.operator.as_str()) {
+        (None, "NonMaxSuppression") => Problem::Suppression,
+        (None, "ConvInteger" | "DynamicQuantizeLinear" | "MatMulInteger") => Problem::DynamicRange,
+        (None, _) => Problem::UnknownOperator,
+        (Some(domain), _) => Problem::Domain {
+            domain: domain.clone(),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,8 +353,10 @@ mod tests {
     #[test]
     fn every_operator_has_one_row_that_says_what_is_done_with_it() {
         assert_eq!(all().count(), supported().len());
-        let does_nothing =
-            |of: &&OnnxOperator| of.lower.is_none() && of.fold.is_none() && of.measure.is_none();
+        let does_nothing = |of: &&OnnxOperator| {
+            let [lowered, composed] = [of.lower, of.compose].map(|rule| rule.is_some());
+            !lowered && !composed && of.fold.is_none() && of.measure.is_none()
+        };
         assert_eq!(all().find(does_nothing).map(|operator| operator.name), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Why a node cannot be compiled.
 
+use std::collections::BTreeSet;
+
 use punctual_model::{DIMENSION_MAX, ShapeError, TENSOR_ELEMENTS_MAX, Tensor};
 use thiserror::Error;
 
@@ -16,9 +18,15 @@ pub enum Problem {
     Suppression,
     /// The operator is from outside the standard set.
     #[error(
-        "operators of the domain {domain:?} are not supported; export with standard operators only"
+        "operators of the domain {domain:?} are not supported{}; export with standard operators only",
+        but_for(domain)
     )]
     Domain { domain: String },
+    /// The ranges of values are measured when running.
+    #[error(
+        "it quantises by ranges that are measured when running, over all images of a batch; quantise with ranges that are calibrated before (static quantisation)"
+    )]
+    DynamicRange,
     /// The operator has an attribute that this program does not know.
     #[error("its attribute {name} = {value} is not supported")]
     UnknownAttribute { name: String, value: String },
@@ -33,8 +41,15 @@ pub enum Problem {
     MissingAttribute { name: &'static str },
     #[error("its input {position} ({what}) is missing")]
     MissingInput { position: usize, what: &'static str },
-    #[error("its first output is missing")]
+    #[error("it has no output")]
     MissingOutput,
+    /// An `If` whose branches a stage would have to choose between.
+    #[error(
+        "its condition is known only when running, or depends on the batch size, and a stage has no branches; export with fixed sizes, write a reshape for squeeze, or simplify the file (onnxsim)"
+    )]
+    Condition,
+    #[error("it has {expected} outputs, and the branch that is chosen gives {found}")]
+    BranchOutputs { found: usize, expected: usize },
     /// A constant's dimension is too large.
     #[error("a dimension of its constants is {value}; it must fit 32 bits")]
     Dimension { value: usize },
@@ -52,6 +67,12 @@ pub enum Problem {
         what: &'static str,
         found: String,
         expected: &'static str,
+    },
+    /// What one of the operators cannot that an operator stands for.
+    #[error("in its {operator}, {problem}")]
+    Within {
+        operator: String,
+        problem: Box<Problem>,
     },
     #[error("{0}")]
     Shape(#[from] ShapeError),
@@ -99,11 +120,24 @@ pub enum Problem {
     Limit { what: &'static str, limit: usize },
 }
 
+/// The operators of a domain that are supported.
+fn but_for(domain: &str) -> String {
+    let names = crate::lower::all_of(domain).map(|operator| operator.name);
+    let names: BTreeSet<&str> = names.collect();
+    match Vec::from_iter(names)[..] {
+        [] => String::new(),
+        ref names => format!(", but for {}", names.join(", ")),
+    }
+}
+
 impl Problem {
     /// As its `Display`, but without the list of all that is supported.
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::UnknownOperator => "this operator is not supported".to_owned(),
+            Self::Domain { domain } => {
+                format!("operators of the domain {domain:?} are not supported")
+            }
             other => other.to_string(),
         }
     }

@@ -1,9 +1,9 @@
 //! The part of the ONNX file format that a network file needs, for `prost`.
 //!
 //! Field numbers from [onnx.proto](https://github.com/onnx/onnx/blob/main/onnx/onnx.proto), IR
-//! version 10. Subgraphs (control flow) are left out on purpose: without them no message contains
-//! itself, so a hostile file cannot make the parser recurse. What is left out here is either
-//! documentation or belongs to an operator that is refused by name.
+//! version 10. Only graphs contain themselves, as branches of nodes: `prost` refuses messages nested more than 100 deep,
+//! and so more than 33 graphs in each other. What is left out here is either documentation or belongs to an operator
+//! that is refused by name.
 //!
 //! Code that writes a file (stages for other engines, tests, drawn networks) makes its parts by name.
 
@@ -30,11 +30,26 @@ pub struct OperatorSetIdProto {
     pub version: Option<i64>,
 }
 
-/// An operator defined in the file; read only to be refused by name.
+/// An operator defined in the file.
 #[derive(Clone, PartialEq, Message)]
 pub struct FunctionProto {
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
+    #[prost(string, repeated, tag = "4")]
+    pub input: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    pub output: Vec<String>,
+    #[prost(message, repeated, tag = "7")]
+    pub node: Vec<NodeProto>,
+    #[prost(message, repeated, tag = "9")]
+    pub opset_import: Vec<OperatorSetIdProto>,
+    #[prost(string, optional, tag = "10")]
+    pub domain: Option<String>,
+    /// Attributes that a call may leave out, with their values then. Those that it must give have no more than a name.
+    #[prost(message, repeated, tag = "11")]
+    pub attribute_proto: Vec<AttributeProto>,
+    #[prost(string, optional, tag = "13")]
+    pub overload: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -65,9 +80,12 @@ pub struct NodeProto {
     pub attribute: Vec<AttributeProto>,
     #[prost(string, optional, tag = "7")]
     pub domain: Option<String>,
+    /// Which one of several functions of this name.
+    #[prost(string, optional, tag = "8")]
+    pub overload: Option<String>,
 }
 
-/// A named constant of a node.
+/// A named constant of a node, or a branch of it.
 #[derive(Clone, PartialEq, Message)]
 pub struct AttributeProto {
     #[prost(string, optional, tag = "1")]
@@ -80,6 +98,8 @@ pub struct AttributeProto {
     pub s: Option<Vec<u8>>,
     #[prost(message, optional, tag = "5")]
     pub t: Option<TensorProto>,
+    #[prost(message, optional, boxed, tag = "6")]
+    pub g: Option<Box<GraphProto>>,
     #[prost(float, repeated, packed = "false", tag = "7")]
     pub floats: Vec<f32>,
     #[prost(int64, repeated, packed = "false", tag = "8")]
@@ -88,6 +108,9 @@ pub struct AttributeProto {
     pub strings: Vec<Vec<u8>>,
     #[prost(int32, optional, tag = "20")]
     pub r#type: Option<i32>,
+    /// The attribute of the function around it that has the value.
+    #[prost(string, optional, tag = "21")]
+    pub ref_attr_name: Option<String>,
 }
 
 /// `AttributeProto.AttributeType`.
@@ -96,6 +119,7 @@ pub mod attribute_type {
     pub const INT: i32 = 2;
     pub const STRING: i32 = 3;
     pub const TENSOR: i32 = 4;
+    pub const GRAPH: i32 = 5;
     pub const FLOATS: i32 = 6;
     pub const INTS: i32 = 7;
     pub const STRINGS: i32 = 8;
@@ -139,6 +163,8 @@ pub mod data_type {
     pub const FLOAT: i32 = 1;
     pub const UINT8: i32 = 2;
     pub const INT8: i32 = 3;
+    pub const UINT16: i32 = 4;
+    pub const INT16: i32 = 5;
     pub const INT32: i32 = 6;
     pub const INT64: i32 = 7;
     pub const BOOL: i32 = 9;
@@ -272,7 +298,7 @@ impl NodeProto {
             name: Some(name.to_owned()),
             op_type: Some(operator.to_owned()),
             attribute,
-            domain: None,
+            ..Self::default()
         }
     }
 }

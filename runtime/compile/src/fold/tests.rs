@@ -16,6 +16,7 @@ fn node(operator: &str, attributes: &[(&str, Attribute)], outputs: usize) -> Nod
         name: "node".to_owned(),
         operator: operator.to_owned(),
         domain: None,
+        opset: 17,
         inputs: vec![],
         outputs: (0..outputs).map(id).collect(),
         attributes: attributes.iter().map(named).collect::<BTreeMap<_, _>>(),

@@ -524,7 +524,7 @@ impl Lowering<'_> {
     pub(super) fn softmax(&mut self, node: &Node, logarithm: bool) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
         let mut attributes = Attributes::of(node);
-        let flattens = self.graph.opset < 13;
+        let flattens = node.opset < 13;
         let axis = attributes.int("axis", if flattens { 1 } else { -1 })?;
         attributes.finish()?;
         let view = self.view(node, 0)?.clone();

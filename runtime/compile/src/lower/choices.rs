@@ -82,7 +82,9 @@ impl Lowering<'_> {
             Some(attributes.int("to", 0)?)
         };
         self.limit(node, 1 + usize::from(like), 1)?;
-        attributes.ignore("saturate"); // Of float8 only.
+        for of_small_floats in ["saturate", "round_mode"] {
+            attributes.ignore(of_small_floats); // Of eight bits.
+        }
         attributes.finish()?;
         let view = self.view(node, 0)?.clone();
         let target = to.map_or_else(|| self.numbers(node, 1), Numbers::of_type);
@@ -139,10 +141,13 @@ impl Lowering<'_> {
         )?;
         let kept = kept.into_iter().next().ok_or(Problem::MissingOutput)?;
         let kept = self.temporary(Value::Constant(Rc::new(kept)));
-        let nothing = self.floats_of(vec![], vec![0.0]);
+        let nothing = self.nodes_of(node).number(0.0);
         let chosen = vec![Some(kept), node.inputs[0], Some(nothing)];
-        let result = self.lowered(&node.standing_in("Where"), chosen)?;
-        self.hand_on(node, result)
+        let result = self
+            .nodes_of(node)
+            .of_node(node.standing_in("Where"), chosen)?;
+        self.nodes_of(node).give(0, result);
+        Ok(())
     }
 
     /// Whether a type has all values of a tensor that is computed from the input: of bytes that is known of positions.

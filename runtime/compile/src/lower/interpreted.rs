@@ -77,6 +77,8 @@ impl Lowering<'_> {
     ) -> Result<Vec<Constant>, Problem> {
         let mut alone = Lowering::new(self.graph, &alone());
         alone.fixed = Some(1);
+        alone.values.resize(self.values.len(), Value::Nothing);
+        alone.numbers.resize(self.numbers.len(), Numbers::Floats);
         for id in node.inputs.iter().flatten() {
             alone.values[id.0] = self.value(*id).clone();
             alone.numbers[id.0] = self.numbers[id.0];

@@ -21,6 +21,7 @@ use crate::input::Input;
 use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::report::Note;
+use crate::unsupported::NodeProblem;
 
 /// Most runs of channels of all gathers and pieces of all copies of a draft together.
 const CHANNEL_RUNS_MAX: usize = 1 << 20;
@@ -64,6 +65,8 @@ pub(crate) struct Lowering<'a> {
     pub(super) numbers: Vec<Numbers>,
     /// Images that consist of another image with zeros around it.
     pub(super) padded: BTreeMap<TensorId, Padded>,
+    /// Nodes that cannot be lowered.
+    pub problems: Vec<NodeProblem>,
     /// Nodes that read what is unknown.
     pub unchecked: usize,
 }
@@ -115,6 +118,7 @@ impl<'a> Lowering<'a> {
             softmaxes: BTreeMap::new(),
             numbers,
             padded: BTreeMap::new(),
+            problems: Vec::new(),
             unchecked: 0,
             room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
         }
@@ -148,12 +152,11 @@ impl<'a> Lowering<'a> {
         ValueId(self.values.len() - 1)
     }
 
-    /// Makes `value` the node's first result.
+    /// Makes `value` the node's first result, unless that is left out.
     pub(super) fn set(&mut self, node: &Node, value: Value) -> Result<(), Problem> {
-        let [Some(first), ..] = node.outputs[..] else {
-            return Err(Problem::MissingOutput);
-        };
-        self.values[first.0] = value;
+        if let Some(Some(first)) = node.outputs.first() {
+            self.values[first.0] = value;
+        }
         Ok(())
     }
 
@@ -229,6 +232,9 @@ impl<'a> Lowering<'a> {
         self.draft.tensors.push(shape);
         let end = node.name.floor_char_boundary(NAME_BYTES_MAX);
         let name = node.name[..end].to_owned();
+        if matches!(computation.kind, OperatorKind::Copy(_)) && computation.weights.is_empty() {
+            self.note_moved_bytes(input, others, output);
+        }
         self.draft.operators.push(DraftOperator {
             name,
             input,

@@ -60,12 +60,12 @@ impl Lowering<'_> {
         let split = [&[sizes[0], groups, each], &sizes[2..]].concat();
         let view = self.reshaped(node, &view, &split)?;
         let result = self.normalised(node, &view, epsilon)?;
-        let result = match self.graph.opset {
+        let result = match node.opset {
             ..21 => self.scaled_and_shifted(node, result)?,
             _ => result,
         };
         let merged = self.reshaped(node, &result, &sizes)?;
-        let result = match self.graph.opset {
+        let result = match node.opset {
             ..21 => merged,
             _ => self.scaled_and_shifted(node, merged)?,
         };

@@ -399,6 +399,9 @@ impl Lowering<'_> {
                 Data::Signed(_) | Data::Unsigned(_) => {
                     format!("a constant of bytes of shape {:?}", constant.dims)
                 }
+                Data::Short(_) | Data::UnsignedShort(_) => {
+                    format!("a constant of 16-bit integers of shape {:?}", constant.dims)
+                }
                 Data::Other(kind) => {
                     let name = usize::try_from(*kind)
                         .ok()

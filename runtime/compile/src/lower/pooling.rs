@@ -143,9 +143,10 @@ impl Lowering<'_> {
         }
         let most = match taps[..] {
             [Some(only)] => only,
-            _ => self.lowered(&node.standing_in("Max"), taps)?,
+            _ => self.nodes_of(node).of_node(node.standing_in("Max"), taps)?,
         };
-        self.hand_on(node, most)
+        self.nodes_of(node).give(0, most);
+        Ok(())
     }
 
     /// A mean that counts padding, and of windows that only begin inside what lies inside: that of an image that has zeros
@@ -161,7 +162,9 @@ impl Lowering<'_> {
         for name in ["pads", "auto_pad", "count_include_pad"] {
             inside.attributes.remove(name);
         }
-        let mean = self.lowered(&inside, vec![Some(padded)])?;
+        let mean = self
+            .nodes_of(node)
+            .of_node(inside.clone(), vec![Some(padded)])?;
         // A window may begin in the padding before the image, not in that behind it.
         let all = Window {
             padding: started(&window, shape),
@@ -174,7 +177,8 @@ impl Lowering<'_> {
             [[0, result.height, 1], [0, result.width, 1]],
             series,
         )?;
-        self.hand_on(node, seen)
+        self.nodes_of(node).give(0, seen);
+        Ok(())
     }
 
     /// The node's operand with a value around it.
@@ -196,10 +200,12 @@ impl Lowering<'_> {
         } else {
             vec![0, 0, top, left, 0, 0, bottom, right]
         };
-        let pads = self.listed(pads.into_iter().map(i64::from).collect());
-        let border = self.floats_of(vec![], vec![value]);
+        let pads = self
+            .nodes_of(node)
+            .integers(pads.into_iter().map(i64::from).collect::<Vec<_>>());
+        let border = self.nodes_of(node).number(value);
         let inputs = vec![node.inputs[0], Some(pads), Some(border)];
-        self.lowered(&node.standing_in("Pad"), inputs)
+        self.nodes_of(node).of_node(node.standing_in("Pad"), inputs)
     }
 
     /// Positions of rows and columns: the first, how many, and how far apart.
@@ -212,13 +218,18 @@ impl Lowering<'_> {
     ) -> Result<ValueId, Problem> {
         let sides = &sides[usize::from(series)..];
         let list = |number: fn(&[u32; 3]) -> i64| sides.iter().map(number).collect::<Vec<i64>>();
-        let starts = self.listed(list(|side| side[0].into()));
+        let starts = self.nodes_of(node).integers(list(|side| side[0].into()));
         let last =
             |side: &[u32; 3]| i64::from(side[0]) + i64::from(side[1] - 1) * i64::from(side[2]);
-        let ends = self.listed(sides.iter().map(|side| last(side) + 1).collect());
-        let axes = self.listed((2..).take(sides.len()).collect());
-        let steps = self.listed(list(|side| side[2].into()));
-        self.apply(node, "Slice", [of, starts, ends, axes, steps], [])
+        let ends = self
+            .nodes_of(node)
+            .integers(sides.iter().map(|side| last(side) + 1).collect::<Vec<_>>());
+        let axes = self
+            .nodes_of(node)
+            .integers((2..).take(sides.len()).collect::<Vec<_>>());
+        let steps = self.nodes_of(node).integers(list(|side| side[2].into()));
+        self.nodes_of(node)
+            .of("Slice", &[of, starts, ends, axes, steps])
     }
 
     pub(super) fn global_average_pool(&mut self, node: &Node) -> Result<(), Problem> {

@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
-use punctual_model::Convert;
+use punctual_model::{Convert, TensorId};
 use punctual_types::Quantisation;
 
 use super::lowering::Lowering;
+use super::numbers::Numbers;
 use super::value::Value;
 use super::view_algebra::View;
 use super::vocabulary::{OnnxOperator, family};
@@ -21,6 +22,51 @@ pub(super) const OPERATORS: &[OnnxOperator] = family! {
 
 /// Signed bytes are taken as unsigned ones that are as much larger.
 const SIGNED: i32 = 128;
+
+/// The type of quantised values.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Uint8,
+    Int8,
+    Uint16,
+    Int16,
+}
+
+impl Kind {
+    fn of_type(number: i64) -> Option<Self> {
+        let all = [Self::Uint8, Self::Int8, Self::Uint16, Self::Int16];
+        all.into_iter()
+            .find(|kind| i64::from(kind.number()) == number)
+    }
+
+    fn of_data(data: &Data) -> Option<Self> {
+        Some(match data {
+            Data::Unsigned(_) => Self::Uint8,
+            Data::Signed(_) => Self::Int8,
+            Data::UnsignedShort(_) => Self::Uint16,
+            Data::Short(_) => Self::Int16,
+            _ => return None,
+        })
+    }
+
+    fn number(self) -> i32 {
+        match self {
+            Self::Uint8 => data_type::UINT8,
+            Self::Int8 => data_type::INT8,
+            Self::Uint16 => data_type::UINT16,
+            Self::Int16 => data_type::INT16,
+        }
+    }
+
+    fn range(self) -> [f32; 2] {
+        match self {
+            Self::Uint8 => [0.0, 255.0],
+            Self::Int8 => [-128.0, 127.0],
+            Self::Uint16 => [0.0, 65535.0],
+            Self::Int16 => [-32768.0, 32767.0],
+        }
+    }
+}
 
 /// A quantised constant's integers and what they stand for.
 struct Integers {
@@ -40,7 +86,13 @@ impl Lowering<'_> {
     pub(super) fn quantize_linear(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
         let attributes = Quantising::of(node)?;
-        let signed = self.is_signed(node, attributes.output)?;
+        let kind = self.kind(node, attributes.output)?;
+        let is_constant = matches!(self.operand(node, 0), Some(Value::Constant(_)));
+        let by_channel = self.floats(node, 1, "scale")?.data.len() > 1 && !is_constant;
+        if by_channel || matches!(kind, Kind::Uint16 | Kind::Int16) {
+            return self.quantise_in_floats(node, attributes.axis, kind.range());
+        }
+        let signed = kind == Kind::Int8;
         if let Some(Value::Constant(constant)) = self.operand(node, 0)
             && let Data::Floats(floats) = &constant.data
         {
@@ -68,7 +120,13 @@ impl Lowering<'_> {
             let values = match &constant.data {
                 Data::Signed(bytes) => bytes.iter().copied().map(i32::from).collect(),
                 Data::Unsigned(bytes) => bytes.iter().copied().map(i32::from).collect(),
+                Data::Short(shorts) => shorts.iter().copied().map(i32::from).collect(),
+                Data::UnsignedShort(shorts) => shorts.iter().copied().map(i32::from).collect(),
                 Data::Ints(values) => values.iter().map(|&value| value as i32).collect(),
+                // Quantised in floats.
+                Data::Floats(_) if self.has_wide_zero(node) => {
+                    return self.dequantise_in_floats(node, attributes.axis);
+                }
                 _ => {
                     let expected = "a tensor of bytes, or constant integers";
                     let value = self.required(node, 0, "data")?;
@@ -83,7 +141,12 @@ impl Lowering<'_> {
             }
             return self.set(node, Value::Constant(Rc::new(integers.dequantised())));
         }
-        let view = self.elementwise(node, 0)?;
+        // All of the tensor, also where part of it is read.
+        let view = self.view(node, 0)?.clone();
+        let is_integer = matches!(self.numbers(node, 0), Numbers::Integers);
+        if is_integer && !self.draft.quantised.contains_key(&view.tensor) {
+            return self.dequantise_in_floats(node, attributes.axis);
+        }
         let quantisation = self.quantisation(node, self.signed.contains(&view.tensor))?;
         if self.draft.quantised.get(&view.tensor) != Some(&quantisation) {
             let value = self.required(node, 0, "data")?;
@@ -92,6 +155,95 @@ impl Lowering<'_> {
         }
         let output = self.emit(node, Convert, view.tensor, &[])?;
         self.set(node, Value::View(view.of(output)))
+    }
+
+    /// A node that chooses among bytes gives bytes of the same meaning: it is lowered on the floats that they stand for.
+    pub(super) fn on_chosen_bytes(&mut self, node: &Node) -> Result<bool, Problem> {
+        let read = match node.operator.as_str() {
+            "MaxPool" | "Pad" => 1,
+            "Resize" if Attributes::of(node).text("mode", "nearest")? == "nearest" => 1,
+            "Concat" => node.inputs.len(),
+            _ => return Ok(false),
+        };
+        let bytes = node
+            .inputs
+            .iter()
+            .take(read)
+            .map(|&id| match self.value(id?) {
+                Value::View(view) => Some((view.clone(), *self.draft.quantised.get(&view.tensor)?)),
+                _ => None,
+            });
+        let Some(bytes) = bytes.collect::<Option<Vec<(View, Quantisation)>>>() else {
+            return Ok(false);
+        };
+        let Some(&(ref first, quantisation)) = bytes.first() else {
+            return Ok(false);
+        };
+        let signed = self.signed.contains(&first.tensor);
+        if bytes.iter().any(|(_, of)| *of != quantisation) {
+            return Ok(false);
+        }
+        let mut inputs = node.inputs.clone();
+        if node.operator == "Pad" {
+            let value = self.padded_with(node, quantisation, signed);
+            inputs.resize(inputs.len().max(3), None);
+            inputs[2] = Some(self.temporary(value));
+        }
+        for (input, (view, _)) in inputs.iter_mut().zip(&bytes) {
+            let floats = self.emit(node, Convert, view.tensor, &[])?;
+            *input = Some(self.temporary(Value::View(view.of(floats))));
+        }
+        let chosen = self.temporary(Value::Nothing);
+        self.node(&Node {
+            operator: node.operator.clone(),
+            inputs,
+            outputs: vec![Some(chosen)],
+            attributes: node.attributes.clone(),
+            opset: node.opset,
+            ..Node::of_exit(&node.name)
+        })?;
+        let Value::View(chosen) = self.value(chosen).clone() else {
+            return Ok(false);
+        };
+        let output = self.emit(node, Convert, chosen.tensor, &[])?;
+        self.draft.quantised.insert(output, quantisation);
+        if signed {
+            self.signed.insert(output);
+        }
+        self.set(node, Value::View(chosen.of(output)))?;
+        Ok(true)
+    }
+
+    /// The float that the byte stands for which lies around bytes: 0 where none is named.
+    fn padded_with(&self, node: &Node, bytes: Quantisation, signed: bool) -> Value {
+        let byte = match self.operand(node, 2) {
+            Some(Value::Constant(value)) => match &value.data {
+                Data::Signed(bytes) => bytes.first().map_or(0, |&byte| i32::from(byte)),
+                Data::Unsigned(bytes) => bytes.first().map_or(0, |&byte| i32::from(byte)),
+                _ => 0,
+            },
+            _ => 0,
+        };
+        let byte = if signed { byte + SIGNED } else { byte };
+        let value = (byte - i32::from(bytes.zero)) as f32 * bytes.scale;
+        Value::Constant(Rc::new(Constant::new(vec![], Data::Floats(vec![value]))))
+    }
+
+    /// Bytes that are moved keep their meaning.
+    pub(super) fn note_moved_bytes(&mut self, from: TensorId, others: &[TensorId], to: TensorId) {
+        let meaning = |tensor: &TensorId| self.draft.quantised.get(tensor).copied();
+        let Some(quantisation) = meaning(&from) else {
+            return;
+        };
+        if others
+            .iter()
+            .all(|other| meaning(other) == Some(quantisation))
+        {
+            self.draft.quantised.insert(to, quantisation);
+            if self.signed.contains(&from) {
+                self.signed.insert(to);
+            }
+        }
     }
 
     /// Remembers what a step of the weights of the node's operator is worth, if they are integers.
@@ -125,35 +277,40 @@ impl Lowering<'_> {
         Ok((view.of(output), quantisation))
     }
 
-    /// Whether the result is signed bytes: as the zero point is, or as `output_dtype` says where there is none.
-    fn is_signed(&self, node: &Node, asked: Option<i64>) -> Result<bool, Problem> {
-        let refused = |found, supported| {
-            let found = Attribute::Int(found);
+    /// The type of the result: as the zero point's, or as `output_dtype` says where there is none.
+    fn kind(&self, node: &Node, asked: Option<i64>) -> Result<Kind, Problem> {
+        let refused = |number, supported| {
+            let found = Attribute::Int(number);
             Err(Problem::attribute("output_dtype", &found, supported))
         };
-        let asked = match asked {
-            None => None,
-            Some(of) if of == i64::from(data_type::INT8) => Some(true),
-            Some(of) if of == i64::from(data_type::UINT8) => Some(false),
-            Some(of) => return refused(of, "2 for uint8 or 3 for int8"),
-        };
-        let signed = match self.operand(node, 2) {
-            None => return Ok(asked.unwrap_or(false)),
-            Some(Value::Constant(zero)) if matches!(zero.data, Data::Signed(_)) => true,
-            Some(Value::Constant(zero)) if matches!(zero.data, Data::Unsigned(_)) => false,
-            Some(_) => return Err(self.wrong_zero(node)),
-        };
-        match asked {
-            Some(other) if other != signed => {
-                let found = if other {
-                    data_type::INT8
-                } else {
-                    data_type::UINT8
-                };
-                refused(found.into(), "the type of the zero point")
-            }
-            _ => Ok(signed),
+        let asked_kind = asked.map(Kind::of_type);
+        if let (Some(number), Some(None)) = (asked, asked_kind) {
+            return refused(
+                number,
+                "2 for uint8, 3 for int8, 4 for uint16 or 5 for int16",
+            );
         }
+        let asked_kind = asked_kind.flatten();
+        let own = match self.operand(node, 2) {
+            None => return Ok(asked_kind.unwrap_or(Kind::Uint8)),
+            Some(Value::Constant(zero)) => Kind::of_data(&zero.data),
+            Some(_) => None,
+        };
+        let own = own.ok_or_else(|| self.wrong_zero(node))?;
+        match asked_kind {
+            Some(other) if other != own => {
+                refused(other.number().into(), "the type of the zero point")
+            }
+            _ => Ok(own),
+        }
+    }
+
+    fn has_wide_zero(&self, node: &Node) -> bool {
+        let zero = match self.operand(node, 2) {
+            Some(Value::Constant(zero)) => Kind::of_data(&zero.data),
+            _ => None,
+        };
+        matches!(zero, Some(Kind::Uint16 | Kind::Int16))
     }
 
     /// A tensor's quantisation: one scale, one zero point.
@@ -201,6 +358,8 @@ impl Lowering<'_> {
             Some(Value::Constant(constant)) => match &constant.data {
                 Data::Unsigned(bytes) => bytes.iter().copied().map(i32::from).collect(),
                 Data::Signed(bytes) => bytes.iter().copied().map(i32::from).collect(),
+                Data::UnsignedShort(shorts) => shorts.iter().copied().map(i32::from).collect(),
+                Data::Short(shorts) => shorts.iter().copied().map(i32::from).collect(),
                 Data::Ints(values) => values.iter().map(|&value| value as i32).collect(),
                 _ => return Err(self.wrong_zero(node)),
             },
@@ -285,11 +444,8 @@ impl Integers {
     }
 
     fn quantised(self, floats: &[f32], signed: bool) -> Constant {
-        let (least, most) = if signed {
-            (-128.0, 127.0)
-        } else {
-            (0.0, 255.0)
-        };
+        let kind = if signed { Kind::Int8 } else { Kind::Uint8 };
+        let [least, most] = kind.range();
         let integers = floats.iter().enumerate().map(|(at, value)| {
             let channel = self.channel(at);
             let steps = (value / self.scales[channel]).round_ties_even();

@@ -110,7 +110,11 @@ impl Lowering<'_> {
             let found = self.required(node, 0, "data")?;
             return Err(self.wrong(0, "data", found, "as many dimensions as are resized"));
         }
-        let mut result = node.inputs[0];
+        let missing = Problem::MissingInput {
+            position: 0,
+            what: "data",
+        };
+        let mut result = node.inputs[0].ok_or(missing)?;
         for (at, &axis) in axes.iter().enumerate() {
             let scale = scales.as_ref().map(|scales| scales[at]);
             let size = asked.as_ref().map(|sizes| sizes[at]);
@@ -135,14 +139,14 @@ impl Lowering<'_> {
             turned
                 .attributes
                 .insert("perm".to_owned(), Attribute::Ints(order));
-            result = Some(self.lowered(&turned, vec![result])?);
-            result = Some(self.apply(node, "MatMul", result.into_iter().chain([matrix]), [])?);
-            result = Some(self.lowered(&turned, vec![result])?);
+            result = self
+                .nodes_of(node)
+                .of_node(turned.clone(), [Some(result)])?;
+            result = self.nodes_of(node).of("MatMul", &[result, matrix])?;
+            result = self
+                .nodes_of(node)
+                .of_node(turned.clone(), [Some(result)])?;
         }
-        let result = result.ok_or(Problem::MissingInput {
-            position: 0,
-            what: "data",
-        })?;
         let value = self.value(result).clone();
         self.set(node, value)
     }

@@ -300,7 +300,9 @@ impl Lowering<'_> {
                 }
             };
             let layer = self.temporary(layer);
-            result = self.lowered(&both, vec![Some(result), Some(layer)])?;
+            result = self
+                .nodes_of(node)
+                .of_node(both.clone(), vec![Some(result), Some(layer)])?;
         }
         let value = self.value(result).clone();
         self.tensor_of(node, &value)

@@ -274,7 +274,7 @@ impl Lowering<'_> {
             }
             "Slice" => listed(3),
             "ArgMax" | "ArgMin" | "Gather" | "GatherElements" | "Split" => one(0),
-            "Softmax" | "LogSoftmax" if self.graph.opset < 13 => one(1),
+            "Softmax" | "LogSoftmax" if node.opset < 13 => one(1),
             "Softmax" | "LogSoftmax" | "TopK" | "LpNormalization" | "LayerNormalization"
             | "RMSNormalization" => one(-1),
             // Each of them does the same with all images of a batch.

@@ -322,17 +322,20 @@ impl Lowering<'_> {
         let mut found = Vec::with_capacity(2);
         for first in [0.0, -depth] {
             let places = (0..depth as usize).map(|at| at as f32 + first).collect();
-            let places = self.floats_of(dims.clone(), places);
-            found.push(self.apply(node, "Equal", [indices, places], [])?);
+            let places = self
+                .nodes_of(node)
+                .constant(dims.clone(), Data::Floats(places));
+            found.push(self.nodes_of(node).of("Equal", &[indices, places])?);
         }
-        let mut result = self.apply(node, "Add", found, [])?;
+        let mut result = self.nodes_of(node).of("Add", &found)?;
         for (operator, figure, nothing) in [("Mul", on - off, 1.0), ("Add", off, 0.0)] {
             if figure != nothing {
-                let figure = self.floats_of(vec![], vec![figure]);
-                result = self.apply(node, operator, [result, figure], [])?;
+                let figure = self.nodes_of(node).number(figure);
+                result = self.nodes_of(node).of(operator, &[result, figure])?;
             }
         }
-        self.hand_on(node, result)
+        self.nodes_of(node).give(0, result);
+        Ok(())
     }
 }
 

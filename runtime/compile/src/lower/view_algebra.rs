@@ -363,15 +363,19 @@ impl View {
         let mut left = normal(self.dims.concat());
         left.reverse();
         let mut dims: Vec<Vec<Factor>> = Vec::with_capacity(sizes.len());
-        for size in sizes {
+        for (at, size) in sizes.iter().enumerate() {
+            let is_last = at + 1 == sizes.len();
             let (mut need, mut batch) = match *size {
                 Dim::Known(size) => (u64::try_from(size).ok().filter(|&size| size > 0)?, false),
                 Dim::Batches(times) => (u64::try_from(times).ok()?, true),
             };
             if let (Some(&BATCH), Some(fixed), false) = (left.last(), fixed, batch) {
                 match dims.last_mut() {
-                    // A batch of one leaves no trace: it belongs to a size of one, or to the last.
-                    Some(before) if fixed == 1 && need > 1 && !leads => before.extend(left.pop()),
+                    // A batch of one leaves no trace: it belongs to a size of one; with the tokens before it where only
+                    // their values follow; or to what follows, as the heads that it is folded with.
+                    Some(before) if fixed == 1 && need > 1 && is_last && !leads => {
+                        before.extend(left.pop());
+                    }
                     _ if need.is_multiple_of(fixed) => (need, batch) = (need / fixed, true),
                     _ => {}
                 }
@@ -560,6 +564,12 @@ mod tests {
             .reshape(&[Dim::Known(24), Dim::Known(48)], Some(1))
             .unwrap();
         assert_eq!(tokens.sizes(), [Dim::Batches(24), Dim::Known(48)]);
+        let heads = image().permute(&[2, 3, 0, 1]);
+        let heads = heads
+            .reshape(&[24, 4, 12].map(Dim::Known), Some(1))
+            .unwrap();
+        let folded = [Dim::Known(24), Dim::Batches(4), Dim::Known(12)];
+        assert_eq!(heads.sizes(), folded);
         assert_eq!(image().reshape(&sizes, Some(2)), None);
         assert_eq!(image().reshape(&sizes, None), None);
     }

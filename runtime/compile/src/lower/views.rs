@@ -425,7 +425,15 @@ impl Lowering<'_> {
         Attributes::of(node).finish()?;
         let view = self.view(node, 0)?.clone();
         let from = view.sizes();
-        let to = self.sizes(node, 1, "shape")?;
+        let mut to = self.sizes(node, 1, "shape")?;
+        // A file for one image at a time names the batch by its size.
+        if self.fixed == Some(1) {
+            for (to, from) in to.iter_mut().rev().zip(from.iter().rev()) {
+                if matches!((*from, *to), (Dim::Batches(own), Dim::Known(size)) if own == size) {
+                    *to = *from;
+                }
+            }
+        }
         let view = expanded(view, &to).ok_or_else(|| Problem::Reshape {
             from: describe_dims(&from),
             to: describe_dims(&to),

@@ -11,8 +11,10 @@ pub(crate) type LoweringRule = fn(&mut Lowering<'_>, &Node) -> Result<(), Proble
 /// What the compiler does with an operator of ONNX.
 pub(crate) struct OnnxOperator {
     pub name: &'static str,
-    /// Nothing for those that are only folded.
+    /// Nothing for those that are only folded or composed.
     pub lower: Option<LoweringRule>,
+    /// Lowers other nodes in its place, whatever its operands are.
+    pub compose: Option<LoweringRule>,
     /// Computes the results of known operands.
     pub fold: Option<ValuesRule>,
     /// Computes the result of the first operand's dimensions alone.
@@ -38,11 +40,13 @@ pub(crate) enum Makes {
     AttributeTo,
 }
 
-/// A family's rows: `"Name" => [lower method()] [fold module::rule] [measure module::rule] [makes Kind],`. `lower` names a
-/// method of [`Lowering`], whose further argument may follow; `fold` and `measure` a function of [`crate::fold`].
+/// A family's rows: `"Name" => [lower method()] [compose method()] [fold module::rule] [measure module::rule] [makes Kind],`.
+/// `lower` and `compose` name a method of [`Lowering`], whose further argument may follow; `fold` and `measure` a function
+/// of [`crate::fold`].
 macro_rules! family {
     ($($name:literal =>
         $(lower $method:ident($($argument:expr)?))?
+        $(compose $composed:ident($($part:expr)?))?
         $(fold $fold:ident::$rule:ident)?
         $(measure $measure:ident::$size:ident)?
         $(makes $kind:ident)?
@@ -50,6 +54,7 @@ macro_rules! family {
         &[$(crate::lower::vocabulary::OnnxOperator {
             name: $name,
             $(lower: Some(|lowering, node| lowering.$method(node $(, $argument)?)),)?
+            $(compose: Some(|lowering, node| lowering.$composed(node $(, $part)?)),)?
             $(fold: Some(|folding| crate::fold::$fold::$rule(folding).map(Into::into)),)?
             $(measure: Some(crate::fold::$measure::$size),)?
             $(makes: crate::lower::vocabulary::Makes::$kind,)?
@@ -64,6 +69,7 @@ impl OnnxOperator {
     pub(crate) const BLANK: Self = Self {
         name: "",
         lower: None,
+        compose: None,
         fold: None,
         measure: None,
         makes: Makes::First,

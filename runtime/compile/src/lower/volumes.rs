@@ -143,7 +143,7 @@ impl Lowering<'_> {
                 Some(self.temporary(Value::Constant(Rc::new(constant)))),
             ];
             inputs.extend(node.inputs.get(2).copied());
-            slices.push(self.lowered(&flat, inputs)?);
+            slices.push(self.nodes_of(node).of_node(flat.clone(), inputs)?);
         }
         Ok(slices)
     }
@@ -161,7 +161,7 @@ impl Lowering<'_> {
         for slice in 0..depth.input {
             let plane = self.plane(node, view, slice)?;
             let input = vec![Some(self.temporary(Value::View(plane)))];
-            planes.push(self.lowered(&flat_pool, input)?);
+            planes.push(self.nodes_of(node).of_node(flat_pool.clone(), input)?);
         }
         let is_mean = node.operator == "AveragePool";
         let counts_padding = Attributes::of(node).int("count_include_pad", 0)? != 0;
@@ -182,12 +182,12 @@ impl Lowering<'_> {
                         "less than the kernel",
                     ));
                 }
-                _ => self.lowered(&both, read)?,
+                _ => self.nodes_of(node).of_node(both.clone(), read)?,
             };
             let part = taps.len() as f32 / depth.kernel as f32;
             if is_mean && counts_padding && part < 1.0 {
-                let factor = self.floats_of(vec![], vec![part]);
-                slice = self.apply(node, "Mul", [slice, factor], [])?;
+                let factor = self.nodes_of(node).number(part);
+                slice = self.nodes_of(node).of("Mul", &[slice, factor])?;
             }
             slices.push(slice);
         }

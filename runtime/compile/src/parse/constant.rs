@@ -22,7 +22,7 @@ pub(super) fn constant(
     let bytes = match kind {
         data_type::FLOAT | data_type::INT32 => 4,
         data_type::INT64 | data_type::DOUBLE => 8,
-        data_type::FLOAT16 => 2,
+        data_type::FLOAT16 | data_type::INT16 | data_type::UINT16 => 2,
         data_type::BOOL | data_type::INT8 | data_type::UINT8 => 1,
         other => {
             return Ok(Constant::new(Vec::new(), Data::Other(other)));
@@ -81,6 +81,14 @@ fn decode(proto: &TensorProto, kind: i32, raw: Option<&[u8]>) -> Data {
         data_type::INT8 => Data::Signed(match raw {
             Some(raw) => raw.iter().map(|byte| byte.cast_signed()).collect(),
             None => proto.int32_data.iter().map(|&byte| byte as i8).collect(),
+        }),
+        data_type::INT16 => Data::Short(match raw {
+            Some(raw) => words(raw, i16::from_le_bytes),
+            None => proto.int32_data.iter().map(|&short| short as i16).collect(),
+        }),
+        data_type::UINT16 => Data::UnsignedShort(match raw {
+            Some(raw) => words(raw, u16::from_le_bytes),
+            None => proto.int32_data.iter().map(|&short| short as u16).collect(),
         }),
         _ => Data::Ints(match raw {
             Some(raw) => raw.iter().copied().map(i64::from).collect(),

@@ -9,7 +9,14 @@ use thiserror::Error;
 
 /// Versions of the default operator set that this program was written for: from the one that
 /// TorchScript's exporter has written for years to the newest whose changes were read.
-pub(super) const OPSETS: std::ops::RangeInclusive<i64> = 11..=23;
+pub(super) const OPSETS: std::ops::RangeInclusive<i64> = 11..=28;
+
+/// How deep branches and calls of functions may lie in each other.
+pub(super) const NESTING_MAX: usize = 16;
+
+/// Most bytes that calls of functions may add to what the file says: functions that each call another one twice double
+/// with every level.
+pub(super) const CALLED_MAX: usize = 64 << 20;
 
 /// Why a file is not taken as an ONNX network.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -29,8 +36,19 @@ pub enum ParseError {
         /// The version, if it has one.
         found: Option<i64>,
     },
-    #[error("the ONNX file defines the function {name:?}; inline functions when exporting")]
-    Function { name: String },
+    #[error(
+        "at node {node:?} branches and functions lie in each other more than {NESTING_MAX} deep, or a function calls itself"
+    )]
+    Nesting { node: String },
+    #[error(
+        "at node {node:?} the functions that are called come to more than {} MiB; inline functions when exporting",
+        CALLED_MAX >> 20
+    )]
+    Called { node: String },
+    #[error(
+        "node {node:?} gives the function {function:?} more operands than it has, or asks for more results"
+    )]
+    Call { node: String, function: String },
     #[error(
         "the network's inputs beside its weights are {found:?}; it must have one picture, tensor or row of tokens, and with it a mask of the tokens (of the same shape, with \"mask\" in its name), or up to {VECTORS_MAX} vectors, (batch, length) or of further fixed dimensions, of at most {VECTOR_LENGTH_MAX} numbers each"
     )]
@@ -45,7 +63,7 @@ pub enum ParseError {
     /// A name that is not defined where it is used.
     #[error("{user} uses the value {name:?}, which is not defined before")]
     Undefined {
-        /// A node, or the graph's outputs.
+        /// A node, a function, or the outputs of a graph.
         user: String,
         name: String,
     },

@@ -2,6 +2,7 @@
 //! report says, and what hostile files do.
 
 mod builder;
+mod composed;
 mod computed;
 mod copied;
 mod exits;
@@ -11,6 +12,7 @@ mod fused;
 mod hostile;
 mod inputs;
 mod joined;
+mod nested;
 mod products;
 mod quantised;
 mod recurrent;

@@ -247,9 +247,9 @@ fn bytes_without_a_zero_point_are_of_the_type_that_output_dtype_says() {
 }
 
 #[test]
-fn types_of_other_widths_than_bytes_are_refused_by_name() {
-    // uint16, int16, float8, int4.
-    for other in [4, 5, 17, 22] {
+fn types_of_other_widths_than_8_and_16_bits_are_refused_by_name() {
+    // float8, int4.
+    for other in [17, 22] {
         let error = compiled(&without_a_zero_point(Some(other))).unwrap_err();
         let words = error.to_string();
         assert!(

@@ -1,13 +1,17 @@
 //! What recurrent layers become and which are refused; zeros around a convolution.
 
 use super::builder::{Onnx, float, int, ints_of, text};
-use super::compiled;
-use crate::schema::AttributeProto;
-use punctual_model::{Network, OperatorKind};
+use super::{compiled, compiled_for_outputs};
+use crate::schema::{AttributeProto, NodeProto};
+use punctual_model::{Network, OperatorKind, reference};
 
 /// A layer of four hidden units over the 64 pixels of the image, its last state before a head.
 fn over_pixels(operator: &str, more: &str, attributes: &[AttributeProto]) -> Onnx {
-    let gates = if operator == "GRU" { 12 } else { 4 };
+    let gates = match operator {
+        "GRU" => 12,
+        "LSTM" => 16,
+        _ => 4,
+    };
     Onnx::new()
         .floats("w", &[1, gates, 3])
         .floats("u", &[1, gates, 4])
@@ -41,6 +45,50 @@ fn all_steps_of_a_layer_are_one_operator_with_its_weights_once() {
     // Weights and biases of inputs and states, and of the head.
     let weights = 12 * (3 + 4 + 2) + 4 * 5 + 5;
     assert_eq!(network.weights.len(), weights);
+}
+
+#[test]
+fn results_before_the_last_one_may_be_left_out() {
+    let image: Vec<f32> = (0..192).map(|at| (at as f32).sin()).collect();
+    let answer = |onnx: &Onnx| {
+        let compiled = compiled_for_outputs(onnx).unwrap();
+        let exits = reference::run_all(compiled.package.network(), &[&image]);
+        exits[0].as_ref().unwrap().outputs[0].clone()
+    };
+    let without = |onnx: &Onnx, operator: &str, outputs: &[&str], [last, reads]: [&str; 2]| {
+        let mut onnx = onnx.clone();
+        let nodes = &mut onnx.graph().node;
+        let is_it = |node: &NodeProto| node.op_type.as_deref() == Some(operator);
+        let at = nodes.iter().position(is_it).unwrap();
+        nodes.truncate(at + 1);
+        nodes[at].output = outputs.iter().map(|&name| name.to_owned()).collect();
+        nodes[at].name = None;
+        onnx.graph().output.clear();
+        onnx.node(last, reads, "exit_0", &[]).output("exit_0")
+    };
+    let layer = over_pixels("LSTM", "", &[]);
+    let layer = |outputs| answer(&without(&layer, "LSTM", outputs, ["Squeeze", "state zero"]));
+    assert_eq!(layer(&["", "state"]), layer(&["all", "state"]));
+    let best = Onnx::new().ints("two", &[2]);
+    let best = best.node("TopK", "image two", "best", &[]);
+    let best = |outputs| answer(&without(&best, "TopK", outputs, ["Relu", "at"]));
+    assert_eq!(best(&["", "at"]), best(&["best", "at"]));
+    let halves = Onnx::new().node("Split", "image", "one", &[int("axis", 2)]);
+    let halves = |outputs| answer(&without(&halves, "Split", outputs, ["Relu", "two"]));
+    assert_eq!(halves(&["", "two"]), halves(&["one", "two"]));
+    // A node without a name is called by the output that it has.
+    let layer = over_pixels("LSTM", "", &[float("clip", 3.0)]);
+    let error = compiled(&without(
+        &layer,
+        "LSTM",
+        &["", "state"],
+        ["Squeeze", "state zero"],
+    ))
+    .unwrap_err();
+    assert!(
+        error.to_string().starts_with("node \"state\" (LSTM): "),
+        "{error}"
+    );
 }
 
 #[test]

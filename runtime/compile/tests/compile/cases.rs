@@ -1,6 +1,5 @@
-//! Small networks as people export them, as files with inputs and onnxruntime's outputs: each is exact, or refused by the node
-//! that it is listed with. They are not part of this repository: where `../shared/cases/networks` is not there, the test says
-//! so and ends.
+//! Small networks as people export them, as files with inputs and onnxruntime's outputs: each is exact. They are not part of
+//! this repository: where `../shared/cases/networks` is not there, the test says so and ends.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,9 +9,6 @@ use miniz_oxide::inflate::decompress_to_vec;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::recorded::differences;
-
-/// What is not supported yet: the network, and the operators that are refused or a part of the message.
-const REFUSED: &[(&str, &str)] = &[("squeeze_after_gather_if", "If")];
 
 struct Array {
     name: String,
@@ -81,7 +77,7 @@ fn check(path: &Path) -> Result<Vec<String>, Vec<String>> {
 }
 
 #[test]
-fn small_networks_say_what_onnxruntime_says_or_are_refused_as_listed() {
+fn small_networks_say_what_onnxruntime_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cases/networks");
     let Ok(files) = fs::read_dir(&folder) else {
         println!("skipped: there is no folder {}", folder.display());
@@ -94,17 +90,12 @@ fn small_networks_say_what_onnxruntime_says_or_are_refused_as_listed() {
             continue;
         }
         let name = path.file_stem().unwrap().to_str().unwrap();
-        let listed = REFUSED.iter().find(|(listed, _)| *listed == name);
-        match (check(&path), listed) {
-            (Ok(differences), None) => {
+        match check(&path) {
+            Ok(differences) => {
                 exact += usize::from(differences.is_empty());
                 wrong.extend(differences);
             }
-            (Ok(_), Some(_)) => {
-                wrong.push(format!("{name}: it compiles; it needs no line in REFUSED"))
-            }
-            (Err(why), Some((_, what))) if why.iter().any(|why| why.contains(what)) => {}
-            (Err(why), _) => wrong.push(format!("{name}: {}", why.join(", "))),
+            Err(why) => wrong.push(format!("{name}: {}", why.join(", "))),
         }
     }
     assert!(exact > 0 && wrong.is_empty(), "{}", wrong.join("\n"));

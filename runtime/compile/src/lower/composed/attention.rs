@@ -1,0 +1,372 @@
+//! Attention as one operator: products of heads with a mask and a softmax between them, as exporters without the
+//! operator write it.
+
+use super::Row;
+use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
+use crate::integer::Dim;
+use crate::lower::lowering::Lowering;
+use crate::lower::numbers::Numbers;
+use crate::lower::vocabulary::{OnnxOperator, family};
+use crate::problem::Problem;
+use crate::schema::data_type;
+
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Attention" => compose attention_of_heads(),
+};
+
+pub(super) const OPERATORS_OF_MICROSOFT: &[OnnxOperator] = family! {
+    "Attention" => compose attention_with_weights(),
+    "MultiHeadAttention" => compose multi_head_attention(),
+};
+
+/// What stands between the products of an attention.
+struct Scoring {
+    /// Of the products; of none is said, one by the root of a head's values.
+    scale: Option<f32>,
+    softcap: f32,
+    reach: Reach,
+    /// Added to the products, one after the other.
+    added: Vec<ValueId>,
+}
+
+/// The keys that a query sees, by how far they are from it.
+#[derive(Clone, Copy)]
+struct Reach {
+    before: Option<i64>,
+    behind: Option<i64>,
+    /// Keys before that of the first query.
+    past: i64,
+}
+
+impl Reach {
+    const fn of(causal: bool) -> Self {
+        let behind = if causal { Some(0) } else { None };
+        Self {
+            before: None,
+            behind,
+            past: 0,
+        }
+    }
+
+    /// 0 where a query sees a key, and minus infinity elsewhere; `None` where all see all.
+    fn mask(self, queries: i64, keys: i64) -> Option<Vec<f32>> {
+        let sees = move |query: i64, key: i64| {
+            let own = query + self.past;
+            self.before.is_none_or(|before| key >= own - before)
+                && self.behind.is_none_or(|behind| key <= own + behind)
+        };
+        let pairs = (0..queries).flat_map(|query| (0..keys).map(move |key| (query, key)));
+        let mask: Vec<f32> = pairs
+            .map(|(query, key)| {
+                if sees(query, key) {
+                    0.0
+                } else {
+                    f32::NEG_INFINITY
+                }
+            })
+            .collect();
+        mask.iter().any(|value| *value != 0.0).then_some(mask)
+    }
+}
+
+/// Queries, keys and values as (batch, heads, tokens, values).
+type Heads = [ValueId; 3];
+
+impl Lowering<'_> {
+    /// ONNX's own.
+    fn attention_of_heads(&mut self, node: &Node) -> Result<(), Problem> {
+        let mut row = self.row(node, 7, 3)?;
+        row.without(6, "nonpad_kv_seqlen")?;
+        let mut attributes = row.attributes();
+        let heads = attributes.int("q_num_heads", 0)?;
+        let key_heads = attributes.int("kv_num_heads", heads)?;
+        let mut reach = Reach::of(attributes.int("is_causal", 0)? != 0);
+        let bound = |size: i64| (size >= 0).then_some(size);
+        reach.before = bound(attributes.int("left_window_size", -1)?);
+        let behind = bound(attributes.int("right_window_size", -1)?);
+        reach.behind = reach.behind.into_iter().chain(behind).min();
+        let scale = row.scale(&mut attributes)?;
+        let softcap = attributes.float("softcap", 0.0)?;
+        attributes.ignore("softmax_precision"); // f32 throughout.
+        attributes.ignore("qk_matmul_output_mode"); // Of a result that is refused.
+        attributes.finish()?;
+        let merged = row.sizes(0, "queries")?.len() == 3;
+        let operands = [(0, "queries"), (1, "keys"), (2, "values")];
+        let mut parts = Vec::with_capacity(3);
+        for (position, what) in operands {
+            let operand = row.operand(position, what)?;
+            let heads = if position == 0 { heads } else { key_heads };
+            parts.push(if merged {
+                row.heads(operand, heads)?
+            } else {
+                operand
+            });
+        }
+        for (part, past, what) in [(1, 4, "past_key"), (2, 5, "past_value")] {
+            if let Some(past_part) = row.optional(past) {
+                let before = row.sizes(past, what)?;
+                reach.past = match before[..] {
+                    [_, _, Dim::Known(tokens), _] => tokens,
+                    _ => return Err(row.wrong(past, what, "a state of known size")),
+                };
+                parts[part] = row.concat(&[past_part, parts[part]], 2)?;
+            }
+        }
+        (row.give(1, parts[1]), row.give(2, parts[2]));
+        let scoring = Scoring {
+            scale,
+            softcap,
+            reach,
+            added: row.mask(3, "attn_mask")?.into_iter().collect(),
+        };
+        let parts = row.shared([parts[0], parts[1], parts[2]])?;
+        let result = row.attended(parts, scoring)?;
+        let result = if merged { row.merged(result)? } else { result };
+        row.give(0, result);
+        Ok(())
+    }
+
+    /// onnxruntime's of queries, keys and values that are computed before.
+    fn multi_head_attention(&mut self, node: &Node) -> Result<(), Problem> {
+        let mut row = self.row(node, 6, 1)?;
+        let mut attributes = row.attributes();
+        let heads = attributes.int("num_heads", 0)?;
+        let reach = Reach::of(attributes.int("unidirectional", 0)? != 0);
+        let scale = row.scale(&mut attributes)?;
+        let filter = attributes.float("mask_filter_value", -10000.0)?;
+        attributes.finish()?;
+        let queries = row.operand(0, "queries")?;
+        let three = row.sizes(0, "queries")?.len() == 3;
+        let parts = match (row.optional(1), row.optional(2)) {
+            (Some(keys), Some(values)) if three => {
+                let [queries, keys, values] = row.biased([queries, keys, values])?;
+                let of_heads = row.sizes(1, "keys")?.len() == 4;
+                let queries = row.heads(queries, heads)?;
+                if of_heads {
+                    [queries, keys, values]
+                } else {
+                    [queries, row.heads(keys, heads)?, row.heads(values, heads)?]
+                }
+            }
+            _ => {
+                return Err(row.wrong(
+                    0,
+                    "queries",
+                    "(batch, tokens, values), with keys and values of their own",
+                ));
+            }
+        };
+        let mut added: Vec<ValueId> = row.padding(4, filter)?.into_iter().collect();
+        added.extend(row.optional(5));
+        let result = row.attended(
+            parts,
+            Scoring {
+                scale,
+                softcap: 0.0,
+                reach,
+                added,
+            },
+        )?;
+        let result = row.merged(result)?;
+        row.give(0, result);
+        Ok(())
+    }
+
+    /// onnxruntime's with the weights of queries, keys and values.
+    fn attention_with_weights(&mut self, node: &Node) -> Result<(), Problem> {
+        let mut row = self.row(node, 6, 1)?;
+        row.without(4, "past")?;
+        let mut attributes = row.attributes();
+        let heads = attributes.int("num_heads", 0)?;
+        let reach = Reach::of(attributes.int("unidirectional", 0)? != 0);
+        let scale = row.scale(&mut attributes)?;
+        let filter = attributes.float("mask_filter_value", -10000.0)?;
+        let sizes = attributes.ints("qkv_hidden_sizes")?;
+        attributes.only("do_rotary", 0, "0")?;
+        attributes.ignore("past_present_share_buffer");
+        attributes.ignore("rotary_embedding_dim");
+        attributes.finish()?;
+        let operands = [row.operand(0, "data")?, row.operand(1, "weights")?];
+        let mut all = row.of("MatMul", &operands)?;
+        if let Some(bias) = row.optional(2) {
+            all = row.of("Add", &[all, bias])?;
+        }
+        let columns = match row.sizes(1, "weights")?[..] {
+            [_, Dim::Known(columns)] => columns,
+            _ => return Err(row.wrong(1, "weights", "a matrix")),
+        };
+        let sizes = sizes.map_or_else(|| vec![columns / 3; 3], <[i64]>::to_vec);
+        let mut parts = [all; 3];
+        let mut start = 0;
+        for (part, size) in parts.iter_mut().zip(sizes) {
+            let end = start + size;
+            let values = row.slice(all, 2, [start, end, 1])?;
+            *part = row.heads(values, heads)?;
+            start = end;
+        }
+        let mut added: Vec<ValueId> = row.padding(3, filter)?.into_iter().collect();
+        added.extend(row.optional(5));
+        let result = row.attended(
+            parts,
+            Scoring {
+                scale,
+                softcap: 0.0,
+                reach,
+                added,
+            },
+        )?;
+        let result = row.merged(result)?;
+        row.give(0, result);
+        Ok(())
+    }
+}
+
+impl Row<'_, '_, '_> {
+    fn scale(&self, attributes: &mut Attributes<'_>) -> Result<Option<f32>, Problem> {
+        let scale = attributes.float("scale", 0.0)?;
+        Ok((scale != 0.0).then_some(scale))
+    }
+
+    /// (batch, tokens, values) as (batch, heads, tokens, values).
+    fn heads(&mut self, tokens: ValueId, heads: i64) -> Result<ValueId, Problem> {
+        let split = self.reshape(tokens, [0, 0, heads, -1])?;
+        self.transpose(split, &[0, 2, 1, 3])
+    }
+
+    fn merged(&mut self, heads: ValueId) -> Result<ValueId, Problem> {
+        let tokens = self.transpose(heads, &[0, 2, 1, 3])?;
+        self.reshape(tokens, [0, 0, -1])
+    }
+
+    /// Queries, keys and values with their part of the bias, which is a constant.
+    fn biased(&mut self, mut parts: Heads) -> Result<Heads, Problem> {
+        let Some(bias) = self.optional(3) else {
+            return Ok(parts);
+        };
+        let mut start = 0;
+        for part in &mut parts {
+            let sizes = self.lowering.value(*part).sizes();
+            let Some([_, _, Dim::Known(values)]) = sizes.as_deref() else {
+                return Err(self.wrong(3, "bias", "none where keys have heads already"));
+            };
+            let end = start + values;
+            let own = self.slice(bias, 0, [start, end, 1])?;
+            *part = self.of("Add", &[*part, own])?;
+            start = end;
+        }
+        Ok(parts)
+    }
+
+    /// Keys and values that several heads of queries share, repeated for each of them.
+    fn shared(&mut self, [queries, keys, values]: Heads) -> Result<Heads, Problem> {
+        let count = |row: &Self, id| match row.lowering.value(id).sizes().as_deref() {
+            Some(&[_, Dim::Known(heads), _, _]) => Some(heads),
+            _ => None,
+        };
+        let (Some(of_queries), Some(of_keys)) = (count(self, queries), count(self, keys)) else {
+            return Err(self.wrong(
+                0,
+                "queries",
+                "(batch, heads, tokens, values), or heads that attributes tell",
+            ));
+        };
+        if of_queries == of_keys {
+            return Ok([queries, keys, values]);
+        }
+        if of_keys == 0 || of_queries % of_keys != 0 {
+            return Err(self.wrong(
+                1,
+                "keys",
+                "as many heads as a divisor of those of the queries",
+            ));
+        }
+        let mut repeated = |part| {
+            let apart = self.unsqueeze(part, 2)?;
+            let times = self.integers([1, 1, of_queries / of_keys, 1, 1]);
+            let each = self.of("Expand", &[apart, times])?;
+            let [tokens, values] = self.last_sizes(part)?;
+            self.reshape(each, [0, of_queries, tokens, values])
+        };
+        Ok([queries, repeated(keys)?, repeated(values)?])
+    }
+
+    /// What the operand adds to the products: a boolean mask takes away the weight where it is false.
+    fn mask(&mut self, position: usize, what: &'static str) -> Result<Option<ValueId>, Problem> {
+        let Some(mask) = self.optional(position) else {
+            return Ok(None);
+        };
+        self.sizes(position, what)?;
+        match self.lowering.numbers(self.node, position) {
+            Numbers::Floats => Ok(Some(mask)),
+            _ => self.chosen(mask, f32::NEG_INFINITY).map(Some),
+        }
+    }
+
+    /// What the mask (batch, tokens) of the keys adds to the products.
+    fn padding(&mut self, position: usize, filter: f32) -> Result<Option<ValueId>, Problem> {
+        let Some(mask) = self.optional(position) else {
+            return Ok(None);
+        };
+        let axes = match self.sizes(position, "mask")?.len() {
+            2 => vec![1, 2],
+            3 => vec![1],
+            _ => return Err(self.wrong(position, "mask", "(batch, tokens)")),
+        };
+        let to = Attribute::Int(data_type::BOOL.into());
+        let mask = self.with("Cast", &[mask], [("to", to)])?;
+        let axes = self.integers(axes);
+        let mask = self.of("Unsqueeze", &[mask, axes])?;
+        self.chosen(mask, filter).map(Some)
+    }
+
+    /// 0 where the mask is true, else that value.
+    fn chosen(&mut self, mask: ValueId, unseen: f32) -> Result<ValueId, Problem> {
+        let [seen, unseen] = [0.0, unseen].map(|value| self.number(value));
+        self.of("Where", &[mask, seen, unseen])
+    }
+
+    /// How many tokens there are, and how many values each has.
+    fn last_sizes(&self, heads: ValueId) -> Result<[i64; 2], Problem> {
+        let sizes = self.lowering.value(heads).sizes();
+        let size = |size: &Dim| match *size {
+            Dim::Known(size) => Some(size),
+            // In a file for one image at a time the batch may lie anywhere.
+            Dim::Batches(size) => Some(size).filter(|_| self.lowering.fixed == Some(1)),
+        };
+        let sizes: Option<Vec<i64>> =
+            sizes.and_then(|sizes| sizes.iter().map(size).skip(2).collect());
+        match sizes.as_deref() {
+            Some(&[tokens, values]) => Ok([tokens, values]),
+            _ => Err(self.wrong(
+                0,
+                "queries",
+                "(batch, heads, tokens, values) of known sizes",
+            )),
+        }
+    }
+
+    fn attended(&mut self, parts: Heads, scoring: Scoring) -> Result<ValueId, Problem> {
+        let [queries, keys, values] = parts;
+        let [rows, each] = self.last_sizes(queries)?;
+        let [columns, _] = self.last_sizes(keys)?;
+        let scale = scoring.scale.unwrap_or(1.0 / (each as f32).sqrt());
+        let mask = scoring.reach.mask(rows, columns);
+        let mask = mask.map(|mask| {
+            let dims = vec![rows as usize, columns as usize];
+            self.constant(dims, Data::Floats(mask))
+        });
+        let queries = self.times(queries, scale)?;
+        let keys = self.transpose(keys, &[0, 1, 3, 2])?;
+        let mut scores = self.of("MatMul", &[queries, keys])?;
+        if scoring.softcap != 0.0 {
+            let small = self.times(scores, 1.0 / scoring.softcap)?;
+            let bent = self.of("Tanh", &[small])?;
+            scores = self.times(bent, scoring.softcap)?;
+        }
+        for added in scoring.added.into_iter().chain(mask) {
+            scores = self.of("Add", &[scores, added])?;
+        }
+        let weights = self.with("Softmax", &[scores], [("axis", Attribute::Int(-1))])?;
+        self.of("MatMul", &[weights, values])
+    }
+}
