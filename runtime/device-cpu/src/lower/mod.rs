@@ -48,6 +48,7 @@ use crate::checker::Checker;
 use crate::executable::{Executable, ExitPlan, Made, OutputPlan, Step, Value};
 use crate::model::LoadedModel;
 use crate::shared::{Operands, team};
+use crate::specialised::Chosen;
 pub use error::LowerError;
 use error::error;
 use lowering::{Action, Lowering};
@@ -178,6 +179,8 @@ impl<'n> Lowering<'n> {
         let exit = exit.map(|exit| self.exit(exit, placed, &places));
         let mut executable = Executable {
             steps,
+            first_operator: before,
+            alone: Chosen::default(),
             exit: exit.transpose()?,
             workspace_floats: places.total,
         };
