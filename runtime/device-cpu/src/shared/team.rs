@@ -352,7 +352,7 @@ impl Helper {
 }
 
 impl Seat {
-    /// One of so many pieces of its share.
+    /// Piece `piece` of the `pieces` of its share.
     fn piece(self, piece: usize, pieces: usize) -> Part {
         Part::new(self.index * pieces + piece, self.of * pieces)
     }
