@@ -27,26 +27,68 @@ pub struct Conv2d {
     /// The output's columns in runs, each with its kernels.
     pub(super) columns: Box<[Columns]>,
     pub(super) curve: Option<Curve>,
+    /// The same on images of one row, for blocks whose rows are computed together; where that takes fewer tiles.
+    in_one_row: Option<Box<Conv2d>>,
 }
 
 impl Conv2d {
     /// Checks the shapes and chooses the code.
     pub fn new(isa: Isa, spec: &Conv2dSpec) -> Result<Conv2d, KernelError> {
         spec.check(isa)?;
+        let conv = Conv2d::by_rows(isa, spec);
+        let in_one_row = spec.in_one_row().map(|spec| Conv2d::by_rows(isa, &spec));
+        let in_one_row = in_one_row.filter(|one_row| one_row.cost() < conv.cost());
+        Ok(Conv2d {
+            in_one_row: in_one_row.map(Box::new),
+            ..conv
+        })
+    }
+
+    fn by_rows(isa: Isa, spec: &Conv2dSpec) -> Conv2d {
         let runs = Direction::columns(spec).runs(0..spec.output.width());
         let columns = runs.flat_map(|run| Columns::split(isa, spec, run));
-        Ok(Conv2d {
+        Conv2d {
             isa,
             spec: *spec,
             packing: Packing::new(spec),
             rows: Direction::rows(spec),
             columns: columns.map(|run| Columns::new(isa, spec, run)).collect(),
             curve: activation::curve(spec.activation, isa),
-        })
+            in_one_row: None,
+        }
+    }
+
+    /// Relative time of a few output blocks.
+    fn cost(&self) -> usize {
+        let blocks = self.spec.output.blocks().min(2);
+        self.columns
+            .iter()
+            .map(|columns| columns.cost(blocks))
+            .sum()
     }
 
     pub fn spec(&self) -> &Conv2dSpec {
         &self.spec
+    }
+
+    /// Rows of consecutive blocks of all images.
+    fn run_span(&self, packed: &[f32], span: &Span, part_start: usize, images: &mut [Image<'_>]) {
+        let (columns, packing) = (&self.columns, &self.packing);
+        let pieces = order::pieces(columns, &self.spec, packing, span, images.len());
+        for images in images.chunks_mut(pieces.images) {
+            let mut rows = span.rows.clone();
+            while !rows.is_empty() {
+                let end = rows.end.min(rows.start + pieces.rows);
+                let piece = Span {
+                    rows: rows.start..end,
+                    ..*span
+                };
+                for columns in order::column_pieces(columns, pieces.columns) {
+                    self.run_piece(packed, &piece, columns, part_start, images);
+                }
+                rows.start = end;
+            }
+        }
     }
 
     /// Some rows and columns of some images: a few output blocks' weights at a time serve all of them.
@@ -159,6 +201,7 @@ impl Conv2d {
             input_row,
             input_block,
             input_blocks: sources.count,
+            last_channels: self.spec.channels_of(sources.first + sources.count - 1),
             blocks_at_once: blocks_at_once(terms, taps * inner),
             kernel_height: if sees_nothing { 0 } else { rows.taps.len() },
             kernel_width: columns.taps.len(),
@@ -205,26 +248,12 @@ impl Kernel for Conv2d {
         self.spec.check_images(part, images);
         let part_start = self.spec.output.part(part).start;
         for span in self.spec.output.spans(part) {
-            let pieces = order::pieces(
-                &self.columns,
-                &self.spec,
-                &self.packing,
-                &span,
-                images.len(),
-            );
-            for images in images.chunks_mut(pieces.images) {
-                let mut rows = span.rows.clone();
-                while !rows.is_empty() {
-                    let end = rows.end.min(rows.start + pieces.rows);
-                    let piece = Span {
-                        rows: rows.start..end,
-                        ..span
-                    };
-                    for columns in order::column_pieces(&self.columns, pieces.columns) {
-                        self.run_piece(packed, &piece, columns, part_start, images);
-                    }
-                    rows.start = end;
+            match &self.in_one_row {
+                Some(one_row) if span.rows.len() == self.spec.output.height() => {
+                    let span = Span { rows: 0..1, ..span };
+                    one_row.run_span(packed, &span, part_start, images);
                 }
+                _ => self.run_span(packed, &span, part_start, images),
             }
         }
     }
@@ -255,8 +284,10 @@ impl Kernel for Conv2d {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::BlockedLayout;
     use crate::{Inputs, Weights};
     use punctual_conformance::Alone;
+    use punctual_types::{Activation, Padding, Window};
 
     /// Values of which neighbours differ, and with them all weights of a sum.
     pub(in crate::conv) fn pattern(len: usize, period: usize) -> Vec<f32> {
@@ -294,6 +325,47 @@ pub(super) mod tests {
                 (found - expected).abs() < tolerance,
                 "{conv:?}: {found}, not {expected}"
             );
+        }
+    }
+
+    #[test]
+    fn rows_that_follow_each_other_are_computed_as_one_and_in_parts_alike() {
+        const INPUTS: usize = 70;
+        const OUTPUTS: usize = 80;
+        const PIXELS: usize = 9;
+        let image = pattern(INPUTS * PIXELS, 61);
+        let (weights, bias) = (pattern(OUTPUTS * INPUTS, 53), pattern(OUTPUTS, 11));
+        let one = Extent::square(1);
+        for isa in Isa::available() {
+            let input = BlockedLayout::new(isa, INPUTS, 3, 3, 0).unwrap();
+            let output = BlockedLayout::new(isa, OUTPUTS, 3, 3, 0).unwrap();
+            let spec = Conv2dSpec {
+                input: ConvInput::Blocked(input),
+                output,
+                residual: None,
+                window: Window::new(one, one, Padding::default()),
+                groups: 1,
+                activation: Activation::Gelu,
+            };
+            let conv = Conv2d::new(isa, &spec).unwrap();
+            assert!(conv.in_one_row.is_some(), "{isa}");
+            let mut memory = vec![0.0; input.len()];
+            input.pack(&image, &mut memory);
+            check_meaning(&conv, &memory, [&image, &weights, &bias], 5e-5);
+            let packed = conv.packed(&Weights::floats(&[&weights, &bias])).unwrap();
+            let run = |of: usize| {
+                let mut found = vec![f32::NAN; output.len()];
+                for part in (0..of).map(|index| Part::new(index, of)) {
+                    let run = Image {
+                        inputs: Inputs::one(&memory),
+                        output: &mut found[output.part(part)],
+                    };
+                    conv.run(&packed, part, &mut [run]);
+                }
+                found
+            };
+            // Fifteen rows of blocks and more: some parts end inside a block.
+            assert_eq!(run(1), run(4), "{isa}");
         }
     }
 }

@@ -236,6 +236,14 @@ impl Columns {
             .collect()
     }
 
+    /// Relative time of `blocks` blocks.
+    pub fn cost(&self, blocks: usize) -> usize {
+        match &self.kernels {
+            Kernels::Depthwise(_) => 0,
+            Kernels::Dense(choices) => choices[blocks - 1].cost(),
+        }
+    }
+
     /// The kernel for `blocks` blocks and `rows` rows.
     pub fn kernel(&self, blocks: usize, rows: usize) -> StripKernel {
         match &self.kernels {

@@ -55,14 +55,16 @@ impl Packing {
         let lanes = spec.output.lanes();
         packed.fill(0.0);
         packed[self.bias..][..bias.len()].copy_from_slice(bias);
-        let taps = spec.window.kernel.area();
+        let (taps, tap_weights) = (spec.window.kernel.area(), tap_weights(spec));
         let inputs = spec.input.sizes().channels / spec.groups;
-        for output in 0..spec.output.channels() {
+        let outputs_a_group = spec.output.channels() / spec.groups;
+        for (output, weights) in weights.chunks_exact(inputs * taps).enumerate() {
             let block = self.sources[output / lanes];
-            for input in 0..inputs {
-                for tap in 0..taps {
-                    let weight = weights[(output * inputs + input) * taps + tap];
-                    packed[place(spec, &block, output, input, tap)] = weight;
+            let first_input = output / outputs_a_group * inputs;
+            for (input, weights) in (first_input..).zip(weights.chunks_exact(taps)) {
+                let at = place(spec, &block, output, input);
+                for (tap, &weight) in weights.iter().enumerate() {
+                    packed[at + tap * tap_weights] = weight;
                 }
             }
         }
@@ -88,18 +90,14 @@ impl Packing {
     }
 }
 
-/// Where the weight of `output` for the group's `input` and the tap goes.
-fn place(spec: &Conv2dSpec, block: &Sources, output: usize, input: usize, tap: usize) -> usize {
+/// Where the weight of `output` for `input` and the first tap goes.
+fn place(spec: &Conv2dSpec, block: &Sources, output: usize, input: usize) -> usize {
     let lanes = spec.output.lanes();
     if spec.is_depthwise() {
-        return block.weights + tap * lanes + output % lanes;
+        return block.weights + output % lanes;
     }
-    let channels = spec.input.sizes().channels;
-    let group = output / (spec.output.channels() / spec.groups);
-    let input = group * (channels / spec.groups) + input;
     let inner = spec.inner_lanes();
-    let taps = spec.window.kernel.area();
-    let step = ((input / inner - block.first) * taps + tap) * inner + input % inner;
+    let step = (input / inner - block.first) * spec.window.kernel.area() * inner + input % inner;
     block.weights + step * lanes + output % lanes
 }
 

@@ -1,6 +1,6 @@
 //! What a convolution computes, and what its kernels rely on.
 
-use punctual_types::{Activation, Window};
+use punctual_types::{Activation, Extent, Padding, Window};
 
 use crate::activation;
 use crate::shape::Shape;
@@ -72,6 +72,31 @@ impl Conv2dSpec {
         matches!(self.input, ConvInput::Blocked(_))
             && self.groups == channels
             && self.groups == self.output.channels()
+    }
+
+    /// The same on images of one row, if there are several and no value depends on where they end.
+    pub(super) fn in_one_row(&self) -> Option<Conv2dSpec> {
+        let (ConvInput::Blocked(input), window) = (self.input, self.window) else {
+            return None;
+        };
+        let is_of_pixels = window.kernel.area() == 1
+            && window.stride == Extent::square(1)
+            && window.padding == Padding::default();
+        let tensors = [Some(input), Some(self.output), self.residual];
+        let follow_each_other = tensors.iter().flatten().all(|tensor| tensor.halo() == 0);
+        let is_alike = is_of_pixels && follow_each_other && self.output.height() > 1;
+        is_alike.then(|| Conv2dSpec {
+            input: ConvInput::Blocked(input.in_one_row()),
+            output: self.output.in_one_row(),
+            residual: self.residual.map(|residual| residual.in_one_row()),
+            ..*self
+        })
+    }
+
+    /// Channels of an input block, or of a plane.
+    pub(super) fn channels_of(&self, block: usize) -> usize {
+        let inner = self.inner_lanes();
+        inner.min(self.input.sizes().channels - block * inner)
     }
 
     /// Channels that lie side by side in the input.

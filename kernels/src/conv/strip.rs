@@ -25,6 +25,8 @@ pub(super) struct Strip {
     pub input_block: usize,
     /// Input blocks (or planes) that are summed.
     pub input_blocks: usize,
+    /// Channels of the last of them: its other lanes have no weights.
+    pub last_channels: usize,
     /// As many of them as are summed at once, see [`blocks_at_once`].
     pub blocks_at_once: usize,
     pub kernel_height: usize,
@@ -195,7 +197,13 @@ unsafe fn tile<
             } else {
                 left_over
             };
-            weights = add_blocks::<V, BLOCKED, S, O, R, C>(&mut sums, s, corner, weights, blocks);
+            let last = if left_over == blocks {
+                s.last_channels
+            } else {
+                inner
+            };
+            weights =
+                add_blocks::<V, BLOCKED, S, O, R, C>(&mut sums, s, corner, weights, blocks, last);
             if left_over < s.input_blocks {
                 add_total(&mut sums, &total);
             }
@@ -210,7 +218,8 @@ unsafe fn tile<
     }
 }
 
-/// Adds all products of `blocks` input blocks to a tile's sums; returns where the weights of the next block are.
+/// Adds all products of `blocks` input blocks, the last of `last_channels`, to a tile's sums; returns where the weights of
+/// the next block are.
 ///
 /// # Safety
 /// As of [`tile`], whose first pixel's first tap is at `corner`.
@@ -228,6 +237,7 @@ unsafe fn add_blocks<
     corner: *const f32,
     mut weights: *const f32,
     blocks: usize,
+    last_channels: usize,
 ) -> *const f32 {
     let inner = if BLOCKED { V::LANES } else { 1 };
     let pixel = inner * stride::<S>(s);
@@ -240,6 +250,11 @@ unsafe fn add_blocks<
     // SAFETY: the caller's promise.
     unsafe {
         for block in 0..blocks {
+            let channels = if block + 1 == blocks {
+                last_channels
+            } else {
+                inner
+            };
             let block = corner.wrapping_add(block * s.input_block);
             for ky in 0..s.kernel_height {
                 let mut input = block.add(ky * tap_row);
@@ -248,11 +263,11 @@ unsafe fn add_blocks<
                         four_steps(sums, weights, s.weights_block, input, row, pixel);
                         weights = weights.add(4 * V::LANES);
                     } else {
-                        for lane in 0..inner {
-                            let at = input.add(lane);
+                        for lane in 0..channels {
+                            let (at, weights) = (input.add(lane), weights.add(lane * V::LANES));
                             step(sums, weights, s.weights_block, at, row, pixel);
-                            weights = weights.add(V::LANES);
                         }
+                        weights = weights.add(inner * V::LANES);
                     }
                     input = input.wrapping_add(tap_column);
                 }

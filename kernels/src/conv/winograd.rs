@@ -258,6 +258,7 @@ impl Winograd {
                 input_row: 0,
                 input_block: count * lanes,
                 input_blocks,
+                last_channels: self.input.channels() - (input_blocks - 1) * lanes,
                 blocks_at_once: blocks_at_once(TERMS, lanes),
                 kernel_height: 1,
                 kernel_width: 1,

@@ -78,6 +78,19 @@ impl BlockedLayout {
         })
     }
 
+    /// The same memory as images of one row.
+    ///
+    /// # Panics
+    /// If there are zeros around the rows.
+    pub(crate) fn in_one_row(self) -> BlockedLayout {
+        assert_eq!(self.halo, 0, "rows with zeros between them");
+        BlockedLayout {
+            height: 1,
+            width: self.height * self.width,
+            ..self
+        }
+    }
+
     /// What its values are kept as.
     pub fn element(&self) -> Element {
         self.element

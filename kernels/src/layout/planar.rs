@@ -34,6 +34,15 @@ impl PlanarLayout {
         })
     }
 
+    /// As many of its planes, from any one on.
+    ///
+    /// # Panics
+    /// If it has fewer.
+    pub fn of_channels(&self, channels: usize) -> PlanarLayout {
+        assert!((1..=self.channels).contains(&channels));
+        PlanarLayout { channels, ..*self }
+    }
+
     pub fn channels(&self) -> usize {
         self.channels
     }

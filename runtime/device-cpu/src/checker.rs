@@ -327,9 +327,9 @@ impl<'n> Checker<'n> {
                     self.tensor(&step.name, tensor, operand.span, layout)?;
                 }
                 ConvInput::Planar(layout) => {
-                    let is_there = tensor == self.network.input_tensor()
-                        && operand.span.range() == self.planes
-                        && layout.len() == self.planes.len()
+                    let is_there = self.planes_of(tensor) == Some(operand.span.range())
+                        && layout.len() == operand.span.len
+                        && operand.span.space == Space::Request
                         && self.request.whole(&self.planes) == Some(&Written::Planes);
                     if !is_there {
                         return Err(read(&step.name, tensor, &operand.span, Found::Nothing));
@@ -338,6 +338,20 @@ impl<'n> Checker<'n> {
             }
         }
         Ok(())
+    }
+
+    /// Where the planes lie that the tensor is: consecutive channels of the network's input.
+    fn planes_of(&self, tensor: TensorId) -> Option<Range<usize>> {
+        let input = self.network.input_tensor();
+        let plane = self.planes.len() / self.channels[input.index()].len();
+        let channels = &self.channels[tensor.index()];
+        let first = channels.first()?.channel;
+        let is_plane = |(at, channel): (u32, &Channel)| {
+            (channel.tensor, channel.channel) == (input, first + at)
+        };
+        let start = self.planes.start + first as usize * plane;
+        let are_planes = (0..).zip(channels).all(is_plane);
+        are_planes.then(|| start..start + channels.len() * plane)
     }
 
     /// Checks that a tensor lies there, with such a layout.

@@ -6,6 +6,7 @@ use punctual_core::{Answer, ModelId, StageId};
 use punctual_kernels::Isa;
 use punctual_model::{Exit, Network, OutputLayout, PlacedOutput, SolutionChoice};
 use punctual_platform::areas::Area;
+use punctual_platform::clock;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 
 use crate::executable::Step;
@@ -34,7 +35,12 @@ pub struct Evaluator {
     layout: OutputLayout,
     /// An area for each image, which its request has while that runs.
     areas: Vec<Option<Area>>,
+    /// How long each stage took in the last run.
+    stage_ns: Vec<u64>,
 }
+
+/// Until helpers sleep that spin for the next stage.
+const REST_NS: u64 = 200_000;
 
 /// What an exit gives for one image.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,6 +145,7 @@ impl Evaluator {
             areas: (0..batch_max)
                 .map(|_| Some(Area::private(layout.area_bytes as usize)))
                 .collect(),
+            stage_ns: vec![0; network.stages.len()],
             layout,
         };
         Ok((evaluator, mates))
@@ -226,6 +233,14 @@ impl Evaluator {
         self.each_stage(batch, true, |_, _, _| ());
     }
 
+    /// As [`run_for_time`](Self::run_for_time), with a rest after each stage, so that the next one finds the helpers asleep,
+    /// as most stages of a device do.
+    pub(crate) fn run_with_rests(&mut self, batch: usize) {
+        self.each_stage(batch, true, |_, _, _| {
+            clock::sleep_until_ns(clock::now_ns() + REST_NS);
+        });
+    }
+
     fn exit(&mut self, stage: StageId, member: usize, claim: &mut BufferGuard<'_>) -> ExitResult {
         let leader = &mut self.leader;
         let placed = self.layout.stage(stage.index());
@@ -264,7 +279,9 @@ impl Evaluator {
         let results = stages
             .map(|stage| {
                 let stage = StageId(stage as u8);
+                let begun_ns = clock::now_ns();
                 let outcome = self.leader.run(MODEL, stage, &weights, &mut claims, &never);
+                self.stage_ns[stage.index()] = clock::now_ns() - begun_ns;
                 assert_eq!(outcome, Outcome::Done, "a kernel panicked");
                 then(self, stage, &mut claims)
             })
@@ -289,15 +306,8 @@ impl Evaluator {
         stages.flat_map(|stage| &stage.steps).map(OperatorTime::of)
     }
 
-    /// For each stage the nanoseconds that its operators took in the last run.
+    /// For each stage the nanoseconds that it took in the last run.
     pub fn stage_times(&self) -> impl Iterator<Item = u64> {
-        let stages = self.models.iter().flat_map(|model| &model.stages);
-        stages.map(|stage| {
-            stage
-                .steps
-                .iter()
-                .map(|step| step.time.last().as_nanos())
-                .sum()
-        })
+        self.stage_ns.iter().copied()
     }
 }

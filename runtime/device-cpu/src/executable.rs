@@ -9,12 +9,16 @@ use punctual_core::Nanos;
 use punctual_kernels::{BlockedLayout, Image, Isa, Kernel, KernelError, Part, PlainCopy};
 
 use crate::shared::{Operands, Space, Span};
-use crate::specialised::Specialised;
+use crate::specialised::{Chosen, Specialised};
 use punctual_model::{Output, PlacedOutput, ScoreForm, TensorId};
 
 /// One stage.
 pub(crate) struct Executable {
     pub(crate) steps: Vec<Step>,
+    /// Its first operator's position among all of the network's.
+    pub(crate) first_operator: u32,
+    /// Whether its leader runs it alone.
+    pub(crate) alone: Chosen<bool>,
     /// What it answers; nothing if it ends in no exit.
     pub(crate) exit: Option<ExitPlan>,
     /// Floats of a member's share of the workspace.
@@ -186,6 +190,15 @@ impl ByRows {
 }
 
 impl Executable {
+    /// How many of a partition's cores run it.
+    pub(crate) fn cores(&self, batch: usize, partition: usize) -> usize {
+        if self.alone.at(batch, partition) {
+            1
+        } else {
+            partition
+        }
+    }
+
     /// The outputs that are written from a step's rows.
     pub(crate) fn outputs_of(&self, step: usize) -> impl Iterator<Item = &OutputPlan> {
         let outputs = self.exit.iter().flat_map(|exit| &exit.outputs);

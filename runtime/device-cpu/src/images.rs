@@ -26,10 +26,13 @@ pub enum ImageError {
     Package(#[from] PackageError),
 }
 
-/// Lane widths to pack for unless told otherwise: this processor's, and 4, which serves every AArch64 board.
+/// The lane width of every AArch64 board.
+pub const AARCH64_LANES: u8 = 4;
+
+/// Lane widths to pack for unless told otherwise: this processor's and that of AArch64 boards.
 #[must_use]
 pub fn usual_lanes() -> Vec<u8> {
-    let mut lanes = vec![4, Isa::detect().lanes() as u8];
+    let mut lanes = vec![AARCH64_LANES, Isa::detect().lanes() as u8];
     lanes.dedup();
     lanes
 }

@@ -7,12 +7,13 @@
 //! | `lower` | a network to steps with kernels, operands and weights: what a stage runs |
 //! | `shared` | the memory that a partition's cores share, and the team that computes on it |
 //! | [`images`] | packed weights into packages |
-//! | [`measure_solutions`] | which solution of each operator is the fastest here |
+//! | [`measure_solutions`] | which solution of each operator is the fastest here, and which stages run on one core |
 //! | [`Evaluator`] | class scores of a network on the device's kernels, on the calling thread |
 //!
 //! # A stage
 //! The leader hands it to its team: all workers of the partition run operator after operator, each its
-//! own part of the output, and meet in between. That is where a preemption is noticed. What the next
+//! own part of the output, and meet in between. That is where a preemption is noticed. A stage that was
+//! measured to be faster on one core is run by the leader alone, whose team sleeps on. What the next
 //! stage needs lies in the members' request buffers; everything else was in the partition's workspace
 //! and is forgotten.
 //!
@@ -93,3 +94,4 @@ pub use machine::{clocks, lanes, machine};
 pub use provider::CpuProvider;
 pub use shared::weights::LoadError;
 pub use solutions::{SolutionRequest, measure_solutions};
+pub use specialised::ONE_CORE;

@@ -9,7 +9,7 @@ use punctual_kernels::AlignedBuffer;
 use punctual_model::{SolutionChoice, SolutionMemory};
 
 use crate::executable::Executable;
-use crate::specialised::{Specialised, scratch_stride};
+use crate::specialised::{Chosen, ONE_CORE, Specialised, scratch_stride};
 
 /// A network, lowered. Shared by all partitions.
 pub(crate) struct LoadedModel {
@@ -24,10 +24,16 @@ pub(crate) struct LoadedModel {
 }
 
 impl LoadedModel {
-    /// Prepares the specialised solutions that `choices` name.
+    /// Notes which stages run on one core, and prepares the specialised solutions that `choices` name.
     /// Choices of operators that have no such solution are passed over: the direct one answers.
     /// `image` is the model's weight image.
     pub(crate) fn specialise(&mut self, choices: &[SolutionChoice], image: &[f32]) {
+        for stage in &mut self.stages {
+            let own = choices
+                .iter()
+                .filter(|choice| choice.operator == stage.first_operator);
+            stage.alone = Chosen::new(own, |name| Some(name == ONE_CORE));
+        }
         let mut len = 0;
         let mut known = BTreeMap::new();
         for step in self.stages.iter_mut().flat_map(|stage| &mut stage.steps) {

@@ -1,4 +1,4 @@
-//! Which solution of each operator is the fastest on this machine.
+//! Which solution of each operator is the fastest on this machine, and which stages are faster on one core of several.
 //!
 //! Measured in place: whole networks run, each with one solution wherever that applies, in turns,
 //! so that every operator finds the caches as its predecessors leave them, and whatever else the
@@ -10,6 +10,7 @@ use punctual_kernels::{Isa, Solution};
 use punctual_model::{Network, SolutionChoice, same_stages};
 use punctual_platform::affinity;
 
+use crate::specialised::ONE_CORE;
 use crate::{Evaluator, StartError};
 use punctual_device::ModelSpec;
 use punctual_device::profile::Request;
@@ -27,11 +28,18 @@ pub struct SolutionRequest<'a> {
     pub rounds: usize,
 }
 
+impl SolutionRequest<'_> {
+    fn units(&self) -> u8 {
+        self.mates.len() as u8 + 1
+    }
+}
+
 /// A specialised solution has to be faster by this share: it costs memory.
 const GAIN_MIN: f64 = 0.03;
 
-/// Measures all solutions of all operators that have several, and names the fastest at each batch size; operators
-/// that are fastest by the direct solution throughout are not named. The calling thread should be pinned.
+/// Measures all solutions of all operators that have several, and names the fastest at each batch size, for one core and
+/// for the thread with its mates; for these also the stages that are faster without them. Operators that are fastest by
+/// the direct solution throughout are not named. The calling thread should be pinned.
 ///
 /// # Errors
 /// [`StartError`].
@@ -42,7 +50,15 @@ pub fn measure_solutions(
     network: &Network,
     request: &SolutionRequest<'_>,
 ) -> Result<Vec<SolutionChoice>, StartError> {
-    let mut choices = fastest(network, request)?;
+    let alone = SolutionRequest {
+        mates: &[],
+        ..*request
+    };
+    let mut choices = fastest(network, &alone)?;
+    if !request.mates.is_empty() {
+        let together = on_team(network, request, &choices)?;
+        choices.extend(together);
+    }
     keep_what_gains(&mut choices);
     Ok(choices)
 }
@@ -69,7 +85,8 @@ pub(crate) fn choose(
     let spec = ModelSpec::resident(network, &request.batches);
     spec.validate_batches()?;
     let mut choices = Vec::new();
-    for &units in &request.units {
+    // One core first: what holds there is what several are compared with.
+    for units in BTreeSet::from_iter([1].iter().chain(&request.units).copied()) {
         let cores = last_of(cores, units)?;
         progress(units);
         let measured = std::thread::scope(|scope| {
@@ -83,7 +100,10 @@ pub(crate) fn choose(
                     mates: &cores[1..],
                     rounds: request.effort.solution_rounds(),
                 };
-                fastest(network, &request)
+                match units {
+                    1 => fastest(network, &request),
+                    _ => on_team(network, &request, &choices),
+                }
             });
             measuring
                 .join()
@@ -95,36 +115,79 @@ pub(crate) fn choose(
     Ok(choices)
 }
 
+/// The choices for the thread with its mates, where `alone` are those for one core.
+fn on_team(
+    network: &Network,
+    request: &SolutionRequest<'_>,
+    alone: &[SolutionChoice],
+) -> Result<Vec<SolutionChoice>, StartError> {
+    let mut choices = fastest(network, request)?;
+    let mut contestants = [
+        contestant(network, request, request.mates, &choices)?,
+        contestant(network, request, &[], alone)?,
+    ];
+    let same_as = same_stages(&network.stage_prefixes());
+    for &batch in request.batches {
+        let medians = medians(&mut contestants, request.rounds, |evaluator| {
+            evaluator.run_with_rests(usize::from(batch));
+            evaluator.stage_times().collect()
+        });
+        for (operator, &same) in first_operators(network).zip(&same_as) {
+            let [together, alone] = [0, 1].map(|contestant| medians[contestant][usize::from(same)]);
+            let of_stage = SolutionChoice {
+                operator,
+                batch,
+                units: request.units(),
+                solution: if alone <= together {
+                    ONE_CORE.to_owned()
+                } else {
+                    Solution::Direct.name().to_owned()
+                },
+            };
+            let own = |choice: &&mut SolutionChoice| {
+                (choice.operator, choice.batch) == (of_stage.operator, of_stage.batch)
+            };
+            match choices.iter_mut().find(own) {
+                Some(own) if alone <= together => *own = of_stage,
+                Some(_) => (),
+                None => choices.push(of_stage),
+            }
+        }
+    }
+    Ok(choices)
+}
+
 /// The fastest solution of every operator that has several, also where it is the direct one.
 fn fastest(
     network: &Network,
     request: &SolutionRequest<'_>,
 ) -> Result<Vec<SolutionChoice>, StartError> {
-    let Some(&batch_max) = request.batches.last() else {
-        return Ok(Vec::new());
-    };
-    let units = request.mates.len() as u8 + 1;
-    let mut contestants = Vec::new();
-    for solution in Solution::ALL {
+    let contestants = Solution::ALL.map(|solution| {
         let all = everywhere(network, solution);
-        let (isa, batch_max) = (request.isa, usize::from(batch_max));
-        let mut evaluator = Evaluator::with_mates(isa, network, batch_max, request.mates, &all)?;
-        let image = image(network);
-        evaluator.load(&vec![image.as_slice(); batch_max]);
-        contestants.push(evaluator);
-    }
+        contestant(network, request, request.mates, &all)
+    });
+    let mut contestants = contestants
+        .into_iter()
+        .collect::<Result<Vec<Evaluator>, _>>()?;
     let applying = applying(&contestants[0]);
     let same_as = same_operators(network);
     let mut choices = Vec::new();
     for &batch in request.batches {
-        let medians = medians(&mut contestants, usize::from(batch), request.rounds);
+        let medians = medians(&mut contestants, request.rounds, |evaluator| {
+            // The first run finds the caches full of another contestant's weights.
+            for _ in 0..2 {
+                evaluator.run_for_time(usize::from(batch));
+            }
+            let times = evaluator.operator_times();
+            times.map(|time| time.last.as_nanos()).collect()
+        });
         for each in &applying {
             let same = |first: &&Applying| first.operator == same_as[each.operator as usize];
             let step = applying
                 .iter()
                 .find(same)
                 .map_or(each.step, |first| first.step);
-            let time = |solution: Solution| medians[solution as usize][step];
+            let time = |solution: Solution| medians[solution as usize][step] as f64;
             let fastest = each
                 .solutions
                 .iter()
@@ -136,7 +199,7 @@ fn fastest(
             choices.push(SolutionChoice {
                 operator: each.operator,
                 batch,
-                units,
+                units: request.units(),
                 solution: solution.name().to_owned(),
             });
         }
@@ -144,20 +207,42 @@ fn fastest(
     Ok(choices)
 }
 
+/// The network with these solutions on the calling thread and its mates, with values to run on.
+fn contestant(
+    network: &Network,
+    request: &SolutionRequest<'_>,
+    mates: &[usize],
+    solutions: &[SolutionChoice],
+) -> Result<Evaluator, StartError> {
+    let batch_max = request
+        .batches
+        .last()
+        .map_or(1, |&batch| usize::from(batch));
+    let mut evaluator = Evaluator::with_mates(request.isa, network, batch_max, mates, solutions)?;
+    let image = image(network);
+    evaluator.load(&vec![image.as_slice(); batch_max]);
+    Ok(evaluator)
+}
+
+/// The position of each stage's first operator.
+fn first_operators(network: &Network) -> impl Iterator<Item = u32> {
+    network.stages.iter().scan(0, |next, stage| {
+        let first = *next;
+        *next += stage.operators.len() as u32;
+        Some(first)
+    })
+}
+
 /// For each operator the first that is the same, of stages that are: they are measured as one, so they have one solution.
 fn same_operators(network: &Network) -> Vec<u32> {
-    let mut begins = Vec::new();
-    let mut same = Vec::new();
-    for (stage, same_as) in network
-        .stages
-        .iter()
-        .zip(same_stages(&network.stage_prefixes()))
-    {
-        begins.push(same.len() as u32);
-        let first = begins[usize::from(same_as)];
-        same.extend(first..first + stage.operators.len() as u32);
-    }
-    same
+    let begins: Vec<u32> = first_operators(network).collect();
+    let same_as = same_stages(&network.stage_prefixes());
+    let stages = network.stages.iter().zip(same_as);
+    let same = stages.flat_map(|(stage, same)| {
+        let first = begins[usize::from(same)];
+        first..first + stage.operators.len() as u32
+    });
+    same.collect()
 }
 
 /// Drops operators that are fastest by the direct solution throughout. Where one is not, its direct
@@ -208,29 +293,27 @@ fn applying(evaluator: &Evaluator) -> Vec<Applying> {
     several.collect()
 }
 
-/// Nanoseconds of each contestant's steps.
-fn medians(contestants: &mut [Evaluator], batch: usize, rounds: usize) -> Vec<Vec<f64>> {
-    let mut times: Vec<Vec<Vec<u64>>> = vec![Vec::new(); contestants.len()];
+/// The medians of each contestant's times, by steps or stages, over rounds in which they take turns.
+fn medians(
+    contestants: &mut [Evaluator],
+    rounds: usize,
+    mut times: impl FnMut(&mut Evaluator) -> Vec<u64>,
+) -> Vec<Vec<u64>> {
+    let mut runs: Vec<Vec<Vec<u64>>> = vec![Vec::new(); contestants.len()];
     for _ in 0..rounds {
-        for (evaluator, times) in contestants.iter_mut().zip(&mut times) {
-            // The first run finds the caches full of another contestant's weights.
-            for _ in 0..2 {
-                evaluator.run_for_time(batch);
-            }
-            let run = evaluator.operator_times().map(|time| time.last.as_nanos());
-            times.push(run.collect());
+        for (evaluator, runs) in contestants.iter_mut().zip(&mut runs) {
+            runs.push(times(evaluator));
         }
     }
-    let median = |runs: &[Vec<u64>], step: usize| {
-        let mut times: Vec<u64> = runs.iter().map(|run| run[step]).collect();
+    let median = |runs: &[Vec<u64>], at: usize| {
+        let mut times: Vec<u64> = runs.iter().map(|run| run[at]).collect();
         times.sort_unstable();
-        times[times.len() / 2] as f64
+        times[times.len() / 2]
     };
-    times
-        .iter()
+    runs.iter()
         .map(|runs| {
-            let steps = runs.first().map_or(0, Vec::len);
-            (0..steps).map(|step| median(runs, step)).collect()
+            let count = runs.first().map_or(0, Vec::len);
+            (0..count).map(|at| median(runs, at)).collect()
         })
         .collect()
 }

@@ -1,8 +1,9 @@
-//! Solutions of a model's convolutions other than the direct one, where they were measured to be faster.
+//! What was chosen by measuring: the solution of each convolution, and whether one core runs a stage alone.
 //!
 //! The direct solution runs from the weight image. A specialised one has weights of its own, derived
 //! from the image, and scratch memory a core.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use punctual_kernels::{Conv2d, Image, Part, Solution, Winograd};
@@ -10,12 +11,21 @@ use punctual_model::SolutionChoice;
 
 use punctual_device::regions::LINE;
 
+/// As the choice of a stage's first operator, the name for: its leader runs the stage alone, as a partition of one core
+/// does, because the other cores would cost more time than they save.
+pub const ONE_CORE: &str = "one-core";
+
+/// What holds for each batch size and number of units.
+pub(crate) struct Chosen<T> {
+    /// By falling units, then rising batch.
+    uses: Vec<Use<T>>,
+}
+
 /// The further solutions of a step, and when each is used.
 #[derive(Default)]
 pub(crate) struct Specialised {
     pub(crate) solutions: Vec<Further>,
-    /// By falling units, then rising batch.
-    uses: Vec<Use>,
+    chosen: Chosen<Solution>,
 }
 
 pub(crate) struct Further {
@@ -25,11 +35,53 @@ pub(crate) struct Further {
     pub(crate) weights: Range<usize>,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Use {
-    units: std::cmp::Reverse<u8>,
+struct Use<T> {
+    units: u8,
     batch: u8,
-    solution: Solution,
+    choice: T,
+}
+
+impl<T> Default for Chosen<T> {
+    fn default() -> Self {
+        Self { uses: Vec::new() }
+    }
+}
+
+impl<T: Copy + Default> Chosen<T> {
+    /// Of an operator's choices; those that `named` does not know count for nothing.
+    pub(crate) fn new<'c>(
+        choices: impl Iterator<Item = &'c SolutionChoice>,
+        named: impl Fn(&str) -> Option<T>,
+    ) -> Self {
+        let mut uses: Vec<_> = choices
+            .filter_map(|choice| {
+                Some(Use {
+                    units: choice.units,
+                    batch: choice.batch,
+                    choice: named(&choice.solution)?,
+                })
+            })
+            .collect();
+        uses.sort_by_key(|choice| (Reverse(choice.units), choice.batch));
+        Self { uses }
+    }
+
+    /// As [`SolutionChoice`] says; the default where nothing was chosen.
+    pub(crate) fn at(&self, batch: usize, units: usize) -> T {
+        let fits = |choice: &&Use<T>| usize::from(choice.units) <= units;
+        let Some(first) = self.uses.iter().find(fits) else {
+            return T::default();
+        };
+        let same = || {
+            self.uses
+                .iter()
+                .filter(|choice| choice.units == first.units)
+        };
+        let large = same().find(|choice| usize::from(choice.batch) >= batch);
+        large
+            .or(same().next_back())
+            .map_or_else(T::default, |choice| choice.choice)
+    }
 }
 
 impl Specialised {
@@ -43,7 +95,7 @@ impl Specialised {
         images: &mut [Image<'_>],
         scratch: &mut [f32],
     ) -> bool {
-        let chosen = self.chosen(images.len(), cores);
+        let chosen = self.chosen.at(images.len(), cores);
         let further = self
             .solutions
             .iter()
@@ -57,7 +109,7 @@ impl Specialised {
 
     /// Whether [`run`](Self::run) runs one.
     pub(crate) fn runs(&self, batch: usize, cores: usize) -> bool {
-        let chosen = self.chosen(batch, cores);
+        let chosen = self.chosen.at(batch, cores);
         let mut solutions = self.solutions.iter();
         solutions.any(|further| further.solution == chosen)
     }
@@ -71,39 +123,14 @@ impl Specialised {
         lens.max().unwrap_or(0)
     }
 
-    fn chosen(&self, batch: usize, units: usize) -> Solution {
-        let fits = |choice: &&Use| usize::from(choice.units.0) <= units;
-        let Some(first) = self.uses.iter().find(fits) else {
-            return Solution::Direct;
-        };
-        let same = || {
-            self.uses
-                .iter()
-                .filter(|choice| choice.units == first.units)
-        };
-        let large = same().find(|choice| usize::from(choice.batch) >= batch);
-        large
-            .or(same().next_back())
-            .map_or(Solution::Direct, |choice| choice.solution)
-    }
-
     /// What `choices` give for the operator with that kernel.
     pub(crate) fn new<'c>(
         conv: &Conv2d,
         choices: impl Iterator<Item = &'c SolutionChoice>,
     ) -> Self {
-        let mut uses: Vec<_> = choices
-            .filter_map(|choice| {
-                Some(Use {
-                    units: std::cmp::Reverse(choice.units),
-                    batch: choice.batch,
-                    solution: Solution::from_name(&choice.solution)?,
-                })
-            })
-            .collect();
-        uses.sort_unstable();
+        let chosen = Chosen::new(choices, Solution::from_name);
         let further = Solution::ALL.into_iter().filter_map(|solution| {
-            let used = uses.iter().any(|choice| choice.solution == solution);
+            let used = chosen.uses.iter().any(|choice| choice.choice == solution);
             let kernel = used.then(|| conv.specialised(solution)).flatten()?;
             Some(Further {
                 solution,
@@ -113,7 +140,7 @@ impl Specialised {
         });
         Self {
             solutions: further.collect(),
-            uses,
+            chosen,
         }
     }
 }
@@ -156,25 +183,25 @@ mod tests {
         );
         let step = &model.stages[0].steps[1].specialised;
         assert_eq!(
-            step.chosen(1, 1),
+            step.chosen.at(1, 1),
             Solution::Direct,
             "nothing is known of one unit"
         );
-        assert_eq!(step.chosen(1, 2), Solution::Winograd2);
+        assert_eq!(step.chosen.at(1, 2), Solution::Winograd2);
         assert_eq!(
-            step.chosen(2, 3),
+            step.chosen.at(2, 3),
             Solution::Winograd4,
             "an unknown name counts for nothing"
         );
         assert_eq!(
-            step.chosen(9, 2),
+            step.chosen.at(9, 2),
             Solution::Winograd4,
             "the largest batch's choice"
         );
-        assert_eq!(step.chosen(1, 4), Solution::Direct);
+        assert_eq!(step.chosen.at(1, 4), Solution::Direct);
         assert_eq!(step.solutions.len(), 2);
         assert_eq!(
-            model.stages[0].steps[0].specialised.chosen(1, 2),
+            model.stages[0].steps[0].specialised.chosen.at(1, 2),
             Solution::Direct
         );
     }

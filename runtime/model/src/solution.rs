@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// That an operator is computed fastest by one of its *solutions*, as somebody has measured. It
-/// changes no result beyond rounding, so it is no part of the network.
+/// changes no result beyond rounding, so it is no part of the network. A device may also have solutions for a whole stage,
+/// which are chosen for its first operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SolutionChoice {

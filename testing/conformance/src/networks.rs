@@ -201,6 +201,29 @@ pub fn gathers(seed: u64) -> Network {
     b.finish()
 }
 
+/// Two exits; slices of the input, as of pictures that are stacked: for convolutions with narrow and wide borders, with the
+/// same weights and with others, and for what cannot read planes.
+#[must_use]
+pub fn stacked(seed: u64) -> Network {
+    let mut b = Builder::new("stacked", seed, 12, 10, 5);
+    let image = b.input;
+    let pictures = [(0, 2), (1, 2), (1, 1), (2, 1)];
+    let [left, right, both, pooled] = pictures.map(|(first, count)| b.slice(image, first, count));
+    let left = b.conv(left, 20, 3, 2, 1, None);
+    let right = b.conv(right, 20, 7, 2, 1, None);
+    let wide = b.conv(both, 16, 5, 2, 1, None);
+    let unread = b.pool(both, average(true), 3, 2, 1);
+    let pooled = b.pool(pooled, average(true), 3, 2, 1);
+    let all = b.concat(&[left, right, wide, unread, pooled]);
+    b.mean_head(all);
+    // Nothing in the stage before reads so far around it.
+    let last = b.slice(image, 0, 2);
+    let last = b.conv(last, 16, 9, 2, 1, None);
+    let all = b.concat(&[all, last]);
+    b.mean_head(all);
+    b.finish()
+}
+
 /// Two exits; pixels shuffled and unshuffled, transposed, sliced, rows and columns and constants joined; copies of the
 /// network's input, of what is carried, and between convolutions that read beyond the image.
 #[must_use]

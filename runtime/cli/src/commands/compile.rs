@@ -1,5 +1,6 @@
 //! `punctual compile`: an ONNX file with early exits into a model package.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use punctual_compile::{
 use punctual_core::Nanos;
 use punctual_device::profile::{MeasureError, Subject};
 use punctual_device::verify;
-use punctual_device_cpu::{CpuProvider, LowerError, StartError, image_layout};
+use punctual_device_cpu::{CpuProvider, LowerError, StartError, image_layout, lanes};
 use punctual_kernels::Isa;
 use punctual_model::{AnswerKind, Disagreement, Network, Package, PackageError, Verified};
 use punctual_platform::affinity;
@@ -20,7 +21,9 @@ use serde_json::json;
 
 use super::inspect::Packed;
 use crate::measure;
-use punctual_device_cpu::images::{self, ImageError};
+use clap::builder::PossibleValuesParser;
+use punctual_device_cpu::images::{self, AARCH64_LANES, ImageError};
+use punctual_plan::Board;
 use punctual_platform::termination::{Terminates, Termination};
 
 /// What to compile, and where to put it.
@@ -32,6 +35,7 @@ EXAMPLES:
   punctual compile segmenter.onnx --normalise imagenet --answer none --reduce mask=argmax
   punctual compile detector.onnx --normalise none --detections form=cxcywh,unit=pixels,values=probabilities,threshold=0.3
   punctual compile model.onnx --size 96x96 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --answer labels
+  punctual compile resnet50.onnx --normalise imagenet --answer classes --for jetson-orin-nx-16gb
   punctual compile resnet50.onnx --normalise imagenet --answer classes --explain
   punctual compile models/signs/signs.toml --verify
   punctual compile signs.toml --output /etc/punctual/signs.punctual
@@ -107,9 +111,20 @@ pub struct Options {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        conflicts_with = "no_images"
+        conflicts_with_all = ["no_images", "boards"]
     )]
     lanes: Option<Vec<u8>>,
+    /// Pack the weights for these boards' processors alone: a package for one board is twice the network's weights, not
+    /// three times. `host` is this machine.
+    #[arg(
+        long = "for",
+        value_name = "BOARDS",
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(Board::builtin_names()),
+        hide_possible_values = true,
+        conflicts_with = "no_images"
+    )]
+    boards: Vec<String>,
     /// Pack nothing: a smaller file, the same on every processor.
     #[arg(long)]
     no_images: bool,
@@ -122,6 +137,30 @@ pub struct Options {
     /// Print the report, or the explanation, as JSON.
     #[arg(long)]
     json: bool,
+}
+
+impl Options {
+    /// The lane widths to pack for.
+    fn lanes(&self) -> Vec<u8> {
+        if self.no_images {
+            return Vec::new();
+        }
+        if let Some(lanes) = &self.lanes {
+            return lanes.clone();
+        }
+        if self.boards.is_empty() {
+            return images::usual_lanes();
+        }
+        let boards = self.boards.iter().filter_map(|name| Board::builtin(name));
+        let lanes = boards.map(|board| {
+            if board.is_jetson() {
+                AARCH64_LANES
+            } else {
+                lanes()
+            }
+        });
+        BTreeSet::from_iter(lanes).into_iter().collect()
+    }
 }
 
 /// What the network's input and exits are.
@@ -302,11 +341,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         .output
         .clone()
         .unwrap_or_else(|| beside(&options.file));
-    let lanes = match (&options.lanes, options.no_images) {
-        (_, true) => Vec::new(),
-        (Some(lanes), false) => lanes.clone(),
-        (None, false) => images::usual_lanes(),
-    };
+    let lanes = options.lanes();
     let memory = Memory::of(package.network()).map_err(ImageError::from)?;
     let package = images::add(package, &lanes)?;
     // With the packed weights it is another.

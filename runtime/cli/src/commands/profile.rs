@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 use punctual_daemon::gpu::{Gpu, GpuError, wait};
 use punctual_device::Provider;
 use punctual_device::profile::{Effort, MeasureError};
-use punctual_device_cpu::CpuProvider;
+use punctual_device_cpu::{CpuProvider, ONE_CORE};
 use punctual_device_cuda::CudaProvider;
 use punctual_device_ort::{Library, LibraryError, OrtProvider};
-use punctual_model::{
-    Disagreement, Package, PackageError, Profile, ProfileError, SolutionChoice, StageProfile,
-};
+use punctual_model::{Disagreement, Package, PackageError, Profile, ProfileError, StageProfile};
 use punctual_plan::{Board, DeviceKind, Diagnostics, Files, Needs, Policies};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::rivals::{self, Rival, Sighting};
@@ -455,14 +453,23 @@ fn table(name: &str, profile: &Profile) -> String {
     );
     text.push_str(&factors(profile));
     text.push_str(&verified(profile));
-    let special = |choice: &&SolutionChoice| choice.solution != "direct";
-    let chosen = profile.solutions.iter().filter(special);
-    let operators: BTreeSet<u32> = chosen.map(|choice| choice.operator).collect();
-    if !operators.is_empty() {
+    let chosen = |is_meant: fn(&str) -> bool| {
+        let choices = profile.solutions.iter();
+        let chosen = choices.filter(|choice| is_meant(&choice.solution));
+        let operators: BTreeSet<u32> = chosen.map(|choice| choice.operator).collect();
+        operators.len()
+    };
+    let operators = chosen(|solution| solution != "direct" && solution != ONE_CORE);
+    if operators > 0 {
         text.push_str(&format!(
-            "  faster than computed directly: {} operators, with {:.1} MiB of weights of their own\n",
-            operators.len(),
+            "  faster than computed directly: {operators} operators, with {:.1} MiB of weights of their own\n",
             profile.solution_memory.weight_bytes as f64 / f64::from(1 << 20)
+        ));
+    }
+    let stages = chosen(|solution| solution == ONE_CORE);
+    if stages > 0 {
+        text.push_str(&format!(
+            "  faster on one core of several, at some batch size: {stages} stages\n"
         ));
     }
     text

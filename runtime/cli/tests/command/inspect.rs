@@ -312,3 +312,35 @@ fn compile_says_of_each_lane_width_what_the_package_takes_for_it_as_inspect_does
     let said = compile(&["--no-images"]);
     assert!(!said.contains("weights packed"), "{said}");
 }
+
+#[test]
+fn compile_packs_for_the_boards_that_are_named_and_no_others() {
+    let network = root().join("models/signs/signs.toml");
+    let onnx = fs::metadata(root().join("models/signs/signs.onnx")).expect("in the tree");
+    let package = scratch("for").join("signs.punctual");
+    let compile = |boards: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+        command.arg("compile").arg(&network);
+        command.args(["--for", boards, "--json", "--output"]);
+        command.arg(&package).output().expect("the command runs")
+    };
+    let lanes = |boards: &str| {
+        let output = compile(boards);
+        assert!(output.status.success(), "{output:?}");
+        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        said["package"]["lanes"].clone()
+    };
+    assert_eq!(lanes("jetson-orin-nx-16gb,jetson-thor-t5000"), json!([4]));
+    let size = fs::metadata(&package).expect("written").len();
+    // The weights as they are and packed once; the calibration's records are not in the ONNX file.
+    assert!(
+        10 * size < 23 * onnx.len(),
+        "{size} bytes of {}",
+        onnx.len()
+    );
+    assert_eq!(lanes("host"), json!([punctual_device_cpu::lanes()]));
+    let refused = compile("mars-rover");
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("jetson-orin-nx-16gb"), "{said}");
+}

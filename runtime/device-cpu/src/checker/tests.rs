@@ -334,3 +334,19 @@ fn what_is_lowered_passes_the_checker_and_a_run_on_overwritten_memory() {
         assert!(is_right(&network, model), "{}", network.name);
     }
 }
+
+#[test]
+fn planes_of_another_slice_of_the_input_are_found_by_the_checker_and_by_a_run() {
+    let network = networks::stacked(5);
+    let mut model = lowered(&network);
+    assert_eq!(checked(&network, &model), Ok(()));
+    let plane = model.input.plane_stride;
+    let reads_two_planes = |step: &&Step| step.operands.inputs()[0].span.len == 2 * plane;
+    let step = model.stages[0].steps.iter().find(reads_two_planes);
+    let name = step.expect("a slice is read as planes").name.clone();
+    relocate(&mut model.stages[0], &name, |inputs, _| {
+        inputs[0].span.start += plane;
+    });
+    checked(&network, &model).expect_err("other channels");
+    assert!(!is_right(&network, model));
+}

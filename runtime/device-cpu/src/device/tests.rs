@@ -14,12 +14,13 @@ use super::*;
 use crate::CpuProvider;
 use crate::executable::Planted;
 use crate::shared::{Operands, Space};
+use crate::specialised::ONE_CORE;
 use punctual_conformance::networks;
 use punctual_device::Device;
 use punctual_device::profile::Subject;
 use punctual_device::verify;
 use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider};
-use punctual_model::{Calibration, Footprint, Network, Package, Promises};
+use punctual_model::{Calibration, Footprint, Network, Package, Promises, SolutionChoice};
 
 /// Longer than any action here takes, even on a busy machine.
 const LIMIT_NS: u64 = 30_000_000_000;
@@ -120,6 +121,47 @@ fn a_panic_in_a_worker_fails_its_action_and_the_partition_goes_on() {
         );
         let fine = answer_to(&mut device, &bell, &infer(2 * id + 1, 0, &[2]));
         assert!(matches!(fine, Event::Finished(_)), "{fine:?}");
+    }
+}
+
+#[test]
+fn a_stage_that_is_faster_on_one_core_is_run_by_the_leader_alone() {
+    static PARTS: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
+    let network = networks::residual(3);
+    let choice = |batch, solution: &str| SolutionChoice {
+        operator: network.stages[0].operators.len() as u32,
+        batch,
+        units: 2,
+        solution: solution.to_owned(),
+    };
+    let solutions = [choice(1, ONE_CORE), choice(2, "direct")];
+    let model = ModelSpec {
+        solutions: &solutions,
+        ..ModelSpec::resident(&network, &[1, 2])
+    };
+    let bell = Arc::new(Doorbell::new());
+    let mut device = started_with(&bell, None, model, |model| {
+        for stage in &mut model.stages[..2] {
+            stage.steps[0].kernel = Box::new(Planted(|part, _| {
+                PARTS[part.of()].fetch_add(1, Ordering::Relaxed);
+            }));
+        }
+    });
+    let mut parts_of = |id, stage, buffers: &[u16]| {
+        let event = answer_to(&mut device, &bell, &infer(id, stage, buffers));
+        assert!(matches!(event, Event::Finished(_)), "{event:?}");
+        PARTS
+            .each_ref()
+            .map(|parts| parts.swap(0, Ordering::Relaxed))
+    };
+    for round in 0..100 {
+        assert_eq!(
+            parts_of(3 * round, 0, &[0]),
+            [0, 0, 2],
+            "nothing was chosen"
+        );
+        assert_eq!(parts_of(3 * round + 1, 1, &[0]), [0, 1, 0]);
+        assert_eq!(parts_of(3 * round + 2, 1, &[0, 1]), [0, 0, 2]);
     }
 }
 

@@ -22,7 +22,7 @@ impl Lowering<'_> {
         let (name, kernel, read): (_, Box<dyn Kernel>, _) = if tensor == self.network.input_tensor()
         {
             let kernel = Box::new(self.planes_to_blocks(output)?);
-            (INPUT_COPY, kernel, self.planes(places))
+            (INPUT_COPY, kernel, self.planes(tensor))
         } else {
             let value = Value::Tensor(tensor);
             let kernel = Box::new(self.with_zeros(self.layout(value), output)?);

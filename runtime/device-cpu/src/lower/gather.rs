@@ -124,8 +124,9 @@ impl Lowering<'_> {
 #[cfg(test)]
 mod tests {
     use crate::lower::lower;
+    use crate::shared::Operand;
     use punctual_conformance::networks;
-    use punctual_kernels::Isa;
+    use punctual_kernels::{ConvInput, Isa};
 
     /// Channels that each gather still moves.
     fn moved(isa: Isa) -> Vec<usize> {
@@ -143,6 +144,21 @@ mod tests {
             // And half of 80, a concatenation that begins with 20, a slice at 4.
             assert_eq!(moved(Isa::Avx512), [40, 80, 64, 32, 84, 12]);
         }
+    }
+
+    #[test]
+    fn slices_of_the_input_that_only_convolutions_read_are_its_planes() {
+        let model = lower(Isa::Scalar, &networks::stacked(1), None).expect("lowers");
+        let planes = model.stages.iter().map(|stage| {
+            let inputs = stage.steps.iter().map(|step| step.operands.inputs()[0]);
+            let channels = |input: Operand| match input.layout {
+                ConvInput::Planar(layout) => Some(layout.channels()),
+                ConvInput::Blocked(_) => None,
+            };
+            inputs.filter_map(channels).collect::<Vec<usize>>()
+        });
+        // All three are copied for those that are pooled; the last convolution reads further than the first stage's.
+        assert_eq!(planes.collect::<Vec<_>>(), [vec![3, 2, 2], vec![3]]);
     }
 
     #[test]

@@ -3,16 +3,24 @@
 //! A source of a concatenation that begins with one of the result's blocks is written straight into the
 //! result's memory; a slice that begins with a block is read where it is. Concatenations that extend
 //! each other, as in DenseNet, so come to share one buffer. All tensors of one memory have its halo.
+//! A slice of the network's input, as of pictures that are stacked, is read as the planes that it is.
 //!
 //! Who lies where is known by names of tensors alone: places are planned afterwards.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ptr;
 
-use punctual_model::{Border, ChannelRun, Network, Operator, OperatorKind, Stage, TensorId};
+use punctual_model::{
+    Border, ChannelRun, Exit, Network, Operator, OperatorKind, Stage, TensorId, with_operator,
+};
+
+use super::Lower;
 
 /// Which tensors lie inside which.
 pub(super) struct Homes {
     inside: Vec<Option<Inside>>,
+    /// Of the tensors that are planes of the network's input the first one.
+    planes: BTreeMap<TensorId, usize>,
     /// Of each tensor's memory; of those inside another only valid through its root.
     borders: Vec<Border>,
     /// Tensors that are carried between stages. They are never inside another, and only their own
@@ -34,6 +42,7 @@ impl Homes {
         let outputs = network.stages.iter().flat_map(|stage| &stage.outputs);
         let mut homes = Self {
             inside: vec![None; network.tensors.len()],
+            planes: BTreeMap::from([(network.input_tensor(), 0)]),
             borders: network.borders(),
             carried: outputs.copied().collect(),
         };
@@ -57,12 +66,28 @@ impl Homes {
         lanes: usize,
     ) {
         let output = operator.output;
+        let input = network.input_tensor();
+        if let [run] = runs
+            && run.tensor(operator.reads()) == input
+            && !self.carried.contains(&output)
+            && computes(stage)
+            && takes_planes(network, stage, output)
+        {
+            let zeros = self.borders[output.index()].zeros;
+            let around = &mut self.borders[input.index()].zeros;
+            // Models that share stages share the first.
+            if zeros <= *around || ptr::eq(stage, &network.stages[0]) {
+                *around = zeros.max(*around);
+                self.planes.insert(output, run.first as usize);
+                return;
+            }
+        }
         if let [run] = runs
             && let source = run.tensor(operator.reads())
             && (run.first as usize).is_multiple_of(lanes)
             // A stage has a step at least.
             && computes(stage)
-            && source != network.input_tensor()
+            && source != input
             && !self.carried.contains(&output)
         {
             let block = run.first as usize / lanes;
@@ -120,6 +145,11 @@ impl Homes {
         self.borders[self.root(tensor).tensor.index()].around() as usize
     }
 
+    /// The first of the planes of the network's input that the tensor is; none if it lies in blocks.
+    pub(super) fn first_plane(&self, tensor: TensorId) -> Option<usize> {
+        self.planes.get(&tensor).copied()
+    }
+
     /// Whether the gather's result is where it is read.
     pub(super) fn is_view(&self, operator: &Operator) -> bool {
         let home = self.inside[operator.output.index()];
@@ -140,6 +170,19 @@ impl Homes {
         };
         self.inside[run.tensor(operator.reads()).0 as usize] == Some(home)
     }
+}
+
+/// Whether all that read a tensor of the stage would take it as planes.
+fn takes_planes(network: &Network, stage: &Stage, tensor: TensorId) -> bool {
+    let channels = network.tensors[tensor.index()].channels as usize;
+    let takes = |operator: &Operator| {
+        !operator.others.contains(&tensor)
+            && with_operator!(&operator.kind, kind => kind.reads_planes(channels))
+    };
+    let mut exits = stage.exit.iter().flat_map(Exit::reads);
+    let readers = stage.operators.iter();
+    let mut readers = readers.filter(|operator| operator.reads().any(|read| read == tensor));
+    exits.all(|read| read != tensor) && readers.all(takes)
 }
 
 /// Whether some operator does more than to move values.

@@ -48,6 +48,7 @@ use crate::checker::Checker;
 use crate::executable::{Executable, ExitPlan, Made, OutputPlan, Step, Value};
 use crate::model::LoadedModel;
 use crate::shared::{Operands, team};
+use crate::specialised::Chosen;
 pub use error::LowerError;
 use error::error;
 use lowering::{Action, Lowering};
@@ -178,6 +179,8 @@ impl<'n> Lowering<'n> {
         let exit = exit.map(|exit| self.exit(exit, placed, &places));
         let mut executable = Executable {
             steps,
+            first_operator: before,
+            alone: Chosen::default(),
             exit: exit.transpose()?,
             workspace_floats: places.total,
         };
@@ -195,9 +198,10 @@ impl<'n> Lowering<'n> {
         let mut copied = BTreeSet::new();
         // The input's copy comes first: packages have its weights before those of all operators.
         let input = self.network.input_tensor();
-        let reads_copy = |operator| {
-            self.operands(operator)
-                .any(|read| read == Some(Value::Copy(input)))
+        let reads_copy = |operator: &Operator| {
+            let is_planes = self.homes.first_plane(operator.output).is_some();
+            let mut reads = self.operands(operator);
+            !is_planes && reads.any(|read| read == Some(Value::Copy(input)))
         };
         let gives_back = stage
             .exit
@@ -209,6 +213,9 @@ impl<'n> Lowering<'n> {
             actions.push(Action::Copy(input));
         }
         for (position, operator) in (before..).zip(&stage.operators) {
+            if self.homes.first_plane(operator.output).is_some() {
+                continue;
+            }
             for value in self.operands(operator).flatten() {
                 if let Value::Copy(tensor) = value
                     && copied.insert(tensor)
@@ -264,7 +271,7 @@ impl<'n> Lowering<'n> {
         let output = self.layouts[operator.output.index()];
         let read = match self.first_operand(operator) {
             Some(value) => self.operand(value, places),
-            None => self.planes(places),
+            None => self.planes(operator.input),
         };
         let others = operator.others.iter();
         let others: Vec<Value> = others.map(|&id| self.value(id)).collect();

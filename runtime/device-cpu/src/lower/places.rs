@@ -73,13 +73,4 @@ impl<'l> Places<'l> {
             ..memory
         }
     }
-
-    /// The network's input as clients write it.
-    pub(super) fn planes(&self) -> Span {
-        Span {
-            space: Space::Request,
-            start: 0,
-            len: self.lowering.input.len(),
-        }
-    }
 }

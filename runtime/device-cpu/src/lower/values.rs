@@ -7,7 +7,7 @@ use super::Lower;
 use super::lowering::{Action, Lowering};
 use super::places::Places;
 use crate::executable::Value;
-use crate::shared::{Operand, Span};
+use crate::shared::{Operand, Space, Span};
 
 impl<'n> Lowering<'n> {
     /// The values of a vector, one behind the other, in the memory that it has.
@@ -31,7 +31,7 @@ impl<'n> Lowering<'n> {
         }
     }
 
-    /// What an operator reads, its input first; none for the network's input as the planes that it is.
+    /// What an operator reads, its input first; none for planes of the network's input.
     pub(super) fn operands<'o>(
         &self,
         operator: &'o Operator,
@@ -42,8 +42,8 @@ impl<'n> Lowering<'n> {
 
     pub(super) fn first_operand(&self, operator: &Operator) -> Option<Value> {
         let tensor = operator.input;
-        if tensor == self.network.input_tensor() {
-            let channels = self.input.channels();
+        if self.homes.first_plane(tensor).is_some() {
+            let channels = self.network.tensors[tensor.index()].channels as usize;
             let reads_planes = with_operator!(&operator.kind, kind => kind.reads_planes(channels));
             return (!reads_planes).then_some(Value::Copy(tensor));
         }
@@ -108,10 +108,18 @@ impl<'n> Lowering<'n> {
         }
     }
 
-    pub(super) fn planes(&self, places: &Places<'_>) -> Operand {
+    /// The planes of the network's input that the tensor is.
+    pub(super) fn planes(&self, tensor: TensorId) -> Operand {
+        let first = self.homes.first_plane(tensor).expect("it is planes");
+        let channels = self.network.tensors[tensor.index()].channels;
+        let layout = self.input.of_channels(channels as usize);
         Operand {
-            span: places.planes(),
-            layout: ConvInput::Planar(self.input),
+            span: Span {
+                space: Space::Request,
+                start: first * layout.plane_stride(),
+                len: layout.len(),
+            },
+            layout: ConvInput::Planar(layout),
         }
     }
 }

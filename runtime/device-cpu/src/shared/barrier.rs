@@ -10,8 +10,8 @@ use punctual_platform::Doorbell;
 const SPINS: u32 = 1_000;
 
 /// A barrier that also takes one decision for all workers that meet.
+#[derive(Default)]
 pub(super) struct Barrier {
-    size: usize,
     arrived: AtomicUsize,
     /// Counts the meetings.
     opened: Doorbell,
@@ -23,16 +23,6 @@ pub(super) struct Barrier {
 }
 
 impl Barrier {
-    pub(super) fn new(size: usize) -> Self {
-        Self {
-            size,
-            arrived: AtomicUsize::new(0),
-            opened: Doorbell::new(),
-            wish: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-        }
-    }
-
     /// Forgets earlier wishes. Only between jobs.
     pub(super) fn reset(&self) {
         // Relaxed: the start of the next job publishes it.
@@ -45,16 +35,16 @@ impl Barrier {
         self.wish.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until all are here; true if all are to stop. What each wrote before is visible to all afterwards.
-    pub(super) fn meet(&self) -> bool {
+    /// Waits until all `size` are here; true if all are to stop. What each wrote before is visible to all afterwards.
+    pub(super) fn meet(&self, size: usize) -> bool {
         // Relaxed: this worker alone wrote it.
-        if self.size == 1 {
+        if size == 1 {
             return self.wish.load(Ordering::Relaxed);
         }
         // Read before arriving: the bell cannot ring for this meeting earlier.
         let seen = self.opened.count();
         // AcqRel: each arrival is released to the last one, which has then seen all (label MEET).
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size {
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == size {
             // All three before the ring, which publishes them: a worker that leaves may arrive at the next meeting at
             // once.
             self.arrived.store(0, Ordering::Relaxed);
@@ -91,7 +81,7 @@ mod tests {
     fn nobody_leaves_before_all_have_come_and_all_agree_on_when_to_stop() {
         const ROUNDS: u64 = 2_000;
         for size in [1, 2, 3] {
-            let barrier = Barrier::new(size);
+            let barrier = Barrier::default();
             let came = AtomicU64::new(0);
             let worker = |index: usize| {
                 for round in 1.. {
@@ -100,7 +90,7 @@ mod tests {
                     if index == 0 && round == ROUNDS {
                         barrier.wish_to_stop();
                     }
-                    let stop = barrier.meet();
+                    let stop = barrier.meet(size);
                     assert!(came.load(Ordering::Relaxed) >= round * size as u64);
                     if stop {
                         return round;

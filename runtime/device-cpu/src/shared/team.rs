@@ -32,8 +32,15 @@ pub(crate) struct Leader {
 /// A worker that follows its leader.
 pub(crate) struct Helper {
     team: Arc<Team>,
-    seat: usize,
+    seat: Seat,
     started: u32,
+}
+
+/// The place of a worker among those that run a job.
+#[derive(Clone, Copy)]
+struct Seat {
+    index: usize,
+    of: usize,
 }
 
 struct Team {
@@ -91,6 +98,7 @@ pub(crate) fn team(
 ) -> (Leader, std::vec::Vec<Helper>) {
     let stages = || models.iter().flat_map(|model| &model.stages);
     for step in stages().flat_map(|stage| &stage.steps) {
+        assert_parts_tile(step, 1);
         assert_parts_tile(step, size);
     }
     let workspace = stages().map(|stage| workspace_floats(stage, batch_max));
@@ -107,13 +115,13 @@ pub(crate) fn team(
         scratch_stride,
         job: Job::default(),
         start: Doorbell::new(),
-        barrier: Barrier::new(size),
+        barrier: Barrier::default(),
         fault: AtomicBool::new(false),
         ended: AtomicBool::new(false),
     });
-    let mate = |seat| Helper {
+    let mate = |index| Helper {
         team: team.clone(),
-        seat,
+        seat: Seat { index, of: size },
         started: team.start.count(),
     };
     let mates = (1..size).map(mate).collect();
@@ -176,13 +184,17 @@ impl Leader {
         }
         team.fault.store(false, Ordering::Relaxed);
         team.barrier.reset();
-        if team.size > 1 {
+        let seat = Seat {
+            index: 0,
+            of: executable.cores(members.len(), team.size),
+        };
+        if seat.of > 1 {
             team.start.ring();
         }
         // SAFETY: the members' claims are exclusive, theirs and that on the weights are borrowed
-        // until the job ends, and the mates run this job only between the ring above and the job's
-        // last meeting, in which the leader takes part.
-        let outcome = unsafe { team.run_job(0, Some(interrupt)) };
+        // until the job ends, and the mates, if they are called, run this job only between the ring above
+        // and the job's last meeting, in which the leader takes part.
+        let outcome = unsafe { team.run_job(seat, Some(interrupt)) };
         if outcome == Outcome::Done {
             job.head_areas(executable, members);
         }
@@ -339,6 +351,13 @@ impl Helper {
     }
 }
 
+impl Seat {
+    /// Piece `piece` of the `pieces` of its share.
+    fn piece(self, piece: usize, pieces: usize) -> Part {
+        Part::new(self.index * pieces + piece, self.of * pieces)
+    }
+}
+
 impl Team {
     /// Overwrites the workspace, scratch memory, and what the stage of the job carries over.
     ///
@@ -372,13 +391,15 @@ impl Team {
     /// One seat's share of the job.
     ///
     /// # Safety
-    /// Each seat of the team runs the job once, at the same time; the members' request buffers and the
+    /// Each of the `seat.of` seats runs the job once, no other does, at the same time; the members' request buffers and the
     /// model's weights are claimed for it, and no other thread uses the workspace, until all have returned.
-    unsafe fn run_job(&self, seat: usize, interrupt: Option<&CancelFlag>) -> Outcome {
+    unsafe fn run_job(&self, seat: Seat, interrupt: Option<&CancelFlag>) -> Outcome {
         let job = &self.job;
         let id = ModelId(job.model.load(Ordering::Relaxed));
         let model = &self.models[id.index()];
         let stage = &model.stages[usize::from(job.stage.load(Ordering::Relaxed))];
+        // Before the steps: after the last meeting the leader may write the next job.
+        let writes_late = self.writes_late(stage);
         let mut before = now();
         let last = stage.steps.len() - 1;
         for (index, step) in stage.steps.iter().enumerate() {
@@ -397,7 +418,7 @@ impl Team {
             if interrupt.is_some_and(CancelFlag::is_set) && index < last {
                 self.barrier.wish_to_stop();
             }
-            let stop = self.barrier.meet();
+            let stop = self.barrier.meet(seat.of);
             if interrupt.is_some() {
                 let after = now();
                 step.time.record(after.since(before));
@@ -413,8 +434,7 @@ impl Team {
             }
         }
         // SAFETY: this function's own promise: all seats have run all steps.
-        let is_written = unsafe { self.write_late(seat, stage) };
-        if is_written {
+        if !writes_late || unsafe { self.write_late(seat, stage) } {
             Outcome::Done
         } else {
             Outcome::Fault
@@ -427,7 +447,7 @@ impl Team {
     /// As for [`run_job`](Self::run_job); and no seat is in another step.
     unsafe fn run_step(
         &self,
-        seat: usize,
+        seat: Seat,
         model: &LoadedModel,
         stage: &Executable,
         index: usize,
@@ -437,12 +457,12 @@ impl Team {
         let members = usize::from(self.job.members.load(Ordering::Relaxed));
         let by_rows = step
             .by_rows
-            .filter(|_| !step.specialised.runs(members, self.size));
-        let pieces = by_rows.map_or(1, |by_rows| by_rows.pieces(&step.output, self.size));
+            .filter(|_| !step.specialised.runs(members, seat.of));
+        let pieces = by_rows.map_or(1, |by_rows| by_rows.pieces(&step.output, seat.of));
         let is_kept = pieces == 1 || by_rows.is_none_or(|by_rows| by_rows.is_kept);
-        let whole = step.output.part(Part::new(seat, self.size));
+        let whole = step.output.part(seat.piece(0, 1));
         for piece in 0..pieces {
-            let part = Part::new(seat * pieces + piece, self.size * pieces);
+            let part = seat.piece(piece, pieces);
             let written = step.output.part(part);
             let written = if is_kept {
                 written
@@ -454,13 +474,12 @@ impl Team {
             // SAFETY: the caller's promise; what is written is inside the seat's own part.
             let mut images = unsafe { self.images(stage, step, written) };
             // SAFETY: a seat's scratch memory is its own.
-            let scratch = unsafe { self.scratch.write(self.scratch_range(seat)) };
-            let cores = self.size;
+            let scratch = unsafe { self.scratch.write(self.scratch_range(seat.index)) };
             step.run(
                 packed,
                 &model.specialised,
                 part,
-                cores,
+                seat.of,
                 &mut images,
                 scratch,
             );
@@ -475,26 +494,30 @@ impl Team {
         }
     }
 
+    /// Whether somebody wants outputs that are written when all steps are over.
+    fn writes_late(&self, stage: &Executable) -> bool {
+        let members = usize::from(self.job.members.load(Ordering::Relaxed));
+        let mut outputs = stage.exit.iter().flat_map(|exit| &exit.outputs);
+        outputs.any(|output| output.step.is_none())
+            && (0..members).any(|member| self.job.area(member).is_some())
+    }
+
     /// Writes a seat's share of the outputs that are written when all steps are over, and waits until all have;
     /// false if one could not.
     ///
     /// # Safety
     /// As for [`run_job`](Self::run_job); and no seat is in a step.
-    unsafe fn write_late(&self, seat: usize, stage: &Executable) -> bool {
+    unsafe fn write_late(&self, seat: Seat, stage: &Executable) -> bool {
         let outputs = || stage.exit.iter().flat_map(|exit| &exit.outputs);
         let late = || outputs().filter(|output| output.step.is_none());
         let members = usize::from(self.job.members.load(Ordering::Relaxed));
-        if late().next().is_none() || (0..members).all(|member| self.job.area(member).is_none()) {
-            return true;
-        }
-        let part = Part::new(seat, self.size);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             for (output, member) in late().flat_map(|late| (0..members).map(move |at| (late, at))) {
                 // SAFETY: no seat writes tensors here.
                 let tensor = unsafe { self.floats(stage, member, output.span) };
                 self.write_output(output, member, |to| {
                     // SAFETY: the area is lent to this job for as many bytes; parts are disjoint.
-                    unsafe { output.copy.run_part(part, tensor, to) }
+                    unsafe { output.copy.run_part(seat.piece(0, 1), tensor, to) }
                 });
             }
         }));
@@ -502,7 +525,7 @@ impl Team {
             // Relaxed: the meeting publishes it.
             self.fault.store(true, Ordering::Relaxed);
         }
-        self.barrier.meet();
+        self.barrier.meet(seat.of);
         // Relaxed: partner of the store above; the meeting ordered both.
         !self.fault.load(Ordering::Relaxed)
     }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use punctual_conformance::{Subject, networks, suite};
 use punctual_core::ModelId;
 use punctual_device::{CacheSpec, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
-use punctual_device_cpu::CpuDevice;
-use punctual_model::{Network, Package, SolutionChoice, SolutionMemory};
+use punctual_device_cpu::{CpuDevice, ONE_CORE};
+use punctual_model::{Network, Package, SolutionChoice, SolutionMemory, Stage};
 use punctual_platform::Doorbell;
 
 struct Cpu {
-    /// A specialised solution for every convolution that has any.
+    /// A specialised solution for every convolution that has any, and one core for every other stage.
     specialised: bool,
 }
 
 const DIRECT: Cpu = Cpu { specialised: false };
 const SPECIALISED: Cpu = Cpu { specialised: true };
 
-/// Tiles of 4x4 and of 2x2 in turn, for every operator.
+/// Tiles of 4x4 and of 2x2 in turn, for every operator; on two cores every other stage alone.
 fn specialised(network: &Network) -> Vec<SolutionChoice> {
     let operators = network.stages.iter().flat_map(|stage| &stage.operators);
     let choice = |(operator, solution): (u32, &&str)| SolutionChoice {
@@ -29,7 +29,19 @@ fn specialised(network: &Network) -> Vec<SolutionChoice> {
     };
     let solutions = ["winograd-4x4", "winograd-2x2"];
     let solutions = solutions.iter().cycle().take(operators.count());
-    (0..).zip(solutions).map(choice).collect()
+    let first = |stages: &[Stage]| {
+        stages
+            .iter()
+            .map(|stage| stage.operators.len() as u32)
+            .sum()
+    };
+    let alone = (0..network.stages.len())
+        .step_by(2)
+        .map(|stage| SolutionChoice {
+            units: 2,
+            ..choice((first(&network.stages[..stage]), &ONE_CORE))
+        });
+    (0..).zip(solutions).map(choice).chain(alone).collect()
 }
 
 impl Subject for Cpu {

@@ -90,6 +90,13 @@ fn tensors_inside_others_score_as_the_interpreter_does() {
 }
 
 #[test]
+fn slices_of_the_input_score_as_the_interpreter_does() {
+    for seed in 0..4 {
+        assert_network(&networks::stacked(seed), 3);
+    }
+}
+
+#[test]
 fn copies_score_as_the_interpreter_does() {
     for seed in 0..4 {
         assert_network(&networks::copies(seed), 3);

@@ -176,6 +176,12 @@ impl Board {
         Ok(board.expect("a board without problems is complete"))
     }
 
+    /// Whether it is a module of NVIDIA's, whose cores are AArch64's.
+    #[must_use]
+    pub fn is_jetson(&self) -> bool {
+        self.modules.is_some()
+    }
+
     /// The mode that profiles are for when the manifest does not say.
     #[must_use]
     pub fn default_power_mode(&self) -> &str {
