@@ -169,7 +169,7 @@ fn by_names(graph: &Graph) -> Result<Vec<NamedExit>, CompileError> {
             [_] => (ONLY_OUTPUT, id),
             _ => (graph.values[id.0].as_str(), id),
         });
-        let exit = NamedExit::of("the network's end", named);
+        let exit = NamedExit::of("exit_0", named);
         return Ok(if exit.outputs.is_empty() {
             Vec::new()
         } else {

@@ -370,7 +370,12 @@ impl Lowering<'_> {
             Value::Scaled(view, _) => {
                 format!("heads {}", describe_dims(&view.sizes()))
             }
-            Value::Scores(_) => "scores of an attention".to_owned(),
+            Value::Scores(scores) => {
+                format!(
+                    "a product of computed tensors {}",
+                    describe_dims(&scores.sizes())
+                )
+            }
             Value::Counts(view) => {
                 format!("a mask of tokens {}", describe_dims(&view.sizes()))
             }

@@ -540,7 +540,7 @@ fn as_slices(
     let whole = dims[axis + 1..] == of_indices[axis + 1..];
     let slices = to.chunks_exact(inner.max(1));
     let in_order = |slice: &[usize]| {
-        slice[0] % inner == 0 && slice.windows(2).all(|pair| pair[1] == pair[0] + 1)
+        slice[0].is_multiple_of(inner) && slice.windows(2).all(|pair| pair[1] == pair[0] + 1)
     };
     if inner > 1 && whole && slices.clone().all(in_order) {
         let to = slices.map(|slice| slice[0] / inner).collect();

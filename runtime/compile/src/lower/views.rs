@@ -233,7 +233,7 @@ impl Lowering<'_> {
         if let Some(part) = sliced(view, dim, start, end, step) {
             return Ok(part);
         }
-        // All images of a file for so many of them.
+        // In a file for a fixed number of images, all of them.
         if let (Dim::Batches(1), Some(images)) = (view.sizes()[dim], self.fixed)
             && range(images, start, end, step) == Some([0, images.unsigned_abs(), 1])
         {

@@ -305,7 +305,7 @@ fn reductions_of_what_is_not_there_are_refused() {
         (vec!["mask=argmax", "mask=topk:1"], vec!["named twice"]),
         (
             vec!["mask=argmax:0"],
-            vec!["the output the network's end/mask", "not the batch"],
+            vec!["the output exit_0/mask", "not the batch"],
         ),
         (vec!["mask=argmax:4"], vec!["its attribute axis is 4"]),
         (vec!["mask=topk:4"], vec!["its attribute topk is 4"]),

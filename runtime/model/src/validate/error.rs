@@ -61,7 +61,7 @@ pub enum NetworkError {
     NeverWritten { tensor: usize },
     /// A tensor that cannot be one of bytes.
     #[error(
-        "tensor {tensor:?} is to be bytes in steps of {scale}; it must exist, be neither an input nor what an exit answers with, and the scale must be more than zero"
+        "tensor {tensor} is to be bytes in steps of {scale}; it must exist, be neither an input nor what an exit answers with, and the scale must be more than zero"
     )]
     Quantisation { tensor: TensorId, scale: f32 },
     /// Something is wrong with an exit.
@@ -89,16 +89,16 @@ pub enum StageError {
     #[error("its {list} are not in strictly rising order")]
     Unsorted { list: &'static str },
     /// An input that no earlier stage has written.
-    #[error("it takes tensor {0:?}, which no earlier stage carries over")]
+    #[error("it takes tensor {0}, which no earlier stage carries over")]
     NotCarried(TensorId),
     /// An input that none of its operators reads.
-    #[error("it takes tensor {0:?} and no operator of it reads that")]
+    #[error("it takes tensor {0} and no operator of it reads that")]
     UnreadInput(TensorId),
     /// An output that none of its operators writes.
-    #[error("it carries tensor {0:?} over and no operator of it writes that")]
+    #[error("it carries tensor {0} over and no operator of it writes that")]
     UnwrittenOutput(TensorId),
     /// An output that no later stage takes.
-    #[error("it carries tensor {0:?} over and no later stage takes that")]
+    #[error("it carries tensor {0} over and no later stage takes that")]
     UselessOutput(TensorId),
     /// The last stage has to answer.
     #[error("it is the last one and ends in no exit")]
@@ -109,14 +109,16 @@ pub enum StageError {
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ExitError {
     /// A tensor that is not there when the stage ends, or is an input of the network.
-    #[error("it reads tensor {0:?}, which is written neither in its stage nor carried over to it")]
+    #[error("it reads tensor {0}, which is written neither in its stage nor carried over to it")]
     NotWritten(TensorId),
     #[error("it has {found} outputs; there must be 1 to {OUTPUTS_MAX}")]
     OutputCount { found: usize },
     #[error("two of its outputs have the name `{0}`; give them different ones")]
     OutputTwice(String),
     /// The view does not lie in its tensor, or has other elements than the shape or the type says.
-    #[error("its output `{name}` of shape {shape:?} does not fit the tensor that it is read from")]
+    #[error(
+        "its output `{name}` of shape {shape:?} has another number or type of values than the tensor that it is made of"
+    )]
     Output { name: String, shape: Vec<u32> },
     #[error(
         "its output `{name}` of shape {shape:?} has {bytes} bytes; the limit is {AREA_BYTES_MAX}. Make it smaller, as by a lower resolution"
@@ -149,15 +151,15 @@ pub enum ExitError {
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum OperatorError {
     /// A tensor that does not exist.
-    #[error("tensor {tensor:?} does not exist; there are {tensors}")]
+    #[error("tensor {tensor} does not exist; there are {tensors}")]
     NoSuchTensor { tensor: TensorId, tensors: usize },
     /// It reads what is not there yet.
-    #[error("it reads tensor {0:?}, which is neither an input of the stage nor written before")]
+    #[error("it reads tensor {0}, which is neither an input of the stage nor written before")]
     ReadBeforeWritten(TensorId),
     /// It writes what is written already.
-    #[error("it writes tensor {0:?}, which is written already")]
+    #[error("it writes tensor {0}, which is written already")]
     WrittenTwice(TensorId),
-    #[error("nothing reads its result, tensor {0:?}")]
+    #[error("nothing reads its result, tensor {0}")]
     DeadResult(TensorId),
     #[error("its {what} are elements {start} to {start} + {len} of {weights} weights")]
     WeightRange {

@@ -233,7 +233,7 @@ fn places_that_differ_are_refused() {
     };
     breaks("of the places 6x1x1 and of 6x1x1", with([1, 0]));
     breaks("of the places 6x1x1 and of 6x1x1", with([0, 1]));
-    breaks("tensor TensorId(9) does not exist", with([9, 0]));
+    breaks("tensor 9 does not exist", with([9, 0]));
     breaks("of the places 4x2x3", |network| {
         network.stages[0].operators[1].input = TensorId(0);
     });

@@ -112,7 +112,8 @@ impl Lowering<'_> {
                 parts[part] = row.concat(&[past_part, parts[part]], 2)?;
             }
         }
-        (row.give(1, parts[1]), row.give(2, parts[2]));
+        row.give(1, parts[1]);
+        row.give(2, parts[2]);
         let scoring = Scoring {
             scale,
             softcap,

@@ -91,13 +91,13 @@ impl Row<'_, '_, '_> {
         let Some(positions) = self.optional(at.positions) else {
             return self.unsqueeze(table, 1);
         };
-        let positions = self.from_first(positions, data).unwrap_or(positions);
+        let positions = self.counted_from(positions, data).unwrap_or(positions);
         let angles = self.with("Gather", &[table, positions], [("axis", Attribute::Int(0))])?;
         self.unsqueeze(angles, 1)
     }
 
     /// The positions of all tokens, where only that of the first one is given.
-    fn from_first(&mut self, positions: ValueId, data: &[Dim]) -> Option<ValueId> {
+    fn counted_from(&mut self, positions: ValueId, data: &[Dim]) -> Option<ValueId> {
         let Value::Constant(first) = self.lowering.value(positions) else {
             return None;
         };
