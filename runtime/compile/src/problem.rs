@@ -13,7 +13,7 @@ pub enum Problem {
     UnknownOperator,
     /// What detectors end in that were exported with their post-processing.
     #[error(
-        "how many results it has depends on the picture, so that their time and memory cannot be planned; export the network without it, with boxes and scores as its outputs, and declare the decoder with --detections"
+        "how many results it has depends on the picture, so that their time and memory cannot be planned; export the network without it, with boxes and scores as its outputs, and declare the decoder with --detections (docs/detectors.md shows how)"
     )]
     Suppression,
     /// The operator is from outside the standard set.

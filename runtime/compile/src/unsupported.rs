@@ -40,7 +40,7 @@ impl Serialize for NodeProblem {
     }
 }
 
-/// All nodes that cannot be lowered. As an error it names the first; [`explanation`](Self::explanation) tells all.
+/// All nodes that cannot be lowered. As an error it names the first, or the one that explains the others; [`explanation`](Self::explanation) tells all.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unsupported {
     /// In the graph's order; at least one.
@@ -53,18 +53,22 @@ impl std::error::Error for Unsupported {}
 
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((first, others)) = self.nodes.split_first() else {
+        // Of a detector with its post-processing that is the cause of all: without it the other nodes are gone, too.
+        let is_cause = |node: &&NodeProblem| node.problem == Problem::Suppression;
+        let cause = self.nodes.iter().find(is_cause);
+        let Some(told) = cause.or(self.nodes.first()) else {
             return Ok(());
         };
-        write!(f, "{first}")?;
-        if others.is_empty() {
+        write!(f, "{told}")?;
+        let others = self.nodes.len() - 1;
+        if others == 0 {
             return Ok(());
         }
-        let nodes = if others.len() == 1 { "node" } else { "nodes" };
+        let nodes = if others == 1 { "node" } else { "nodes" };
         write!(
             f,
             "\n{} more {nodes} cannot be compiled: `punctual compile --explain` lists all",
-            others.len()
+            others
         )
     }
 }

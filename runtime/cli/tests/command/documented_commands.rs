@@ -102,7 +102,15 @@ fn scratch() -> PathBuf {
         copy("models/signs/signs.onnx", name);
     }
     // Those of docs/networks.md, as its Python writes them.
-    for name in ["classifier", "segmenter", "detector", "steering", "depth"] {
+    // And that of docs/detectors.md.
+    for name in [
+        "classifier",
+        "segmenter",
+        "detector",
+        "steering",
+        "depth",
+        "yolo11n",
+    ] {
         let name = format!("{name}.onnx");
         copy(&format!("runtime/cli/tests/documented/{name}"), &name);
     }
