@@ -170,7 +170,8 @@ def wide() -> onnx.ModelProto:
     graph.constant("kernel", graph.random.integers(-32767, 32767, (8, 3, 3, 3)).astype("i2"))
     graph.constant("kernel_s", (graph.random.random(8) * 2e-5).astype("f4"))
     graph.constant("kernel_z", numpy.zeros(8, "i2"))
-    graph.constant("channel_s", numpy.array([0.02, 0.03, 0.01], "f4"))
+    # No multiple of 1/64, as inputs are recorded, lies in the middle of two steps, where engines round differently.
+    graph.constant("channel_s", numpy.array([5 / 256, 3 / 128, 3 / 256], "f4"))
     graph.constant("channel_z", numpy.array([128, 100, 120], "u1"))
     graph.node("QuantizeLinear", "image in_s in_z", "q")
     graph.node("DequantizeLinear", "q in_s in_z", "d")

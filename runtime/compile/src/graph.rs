@@ -269,7 +269,7 @@ impl Constant {
 }
 
 impl Attribute {
-    /// What a copy of it takes in memory beside its own size.
+    /// The bytes that a copy of it needs apart from the value itself.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),

@@ -49,7 +49,7 @@ impl<'a> Lowering<'a> {
         Row { lowering, node }
     }
 
-    /// A row that stands for a node of at most so many operands and results.
+    /// A row in the place of a node that has at most this number of operands and of results.
     fn row<'l, 'n>(
         &'l mut self,
         node: &'n Node,

@@ -408,15 +408,21 @@ impl Lowering<'_> {
     /// an exporter makes of a view by strides.
     fn all_in_order(&self, node: &Node, view: &View) -> Option<Vec<Dim>> {
         let indices = self.constant_integers(node, 1)?;
-        let (Data::Symbols(values), [Dim::Batches(each)]) = (&indices.data, &view.sizes()[..])
-        else {
+        let [Dim::Batches(each)] = view.sizes()[..] else {
             return None;
         };
-        let expected = (0..*each).map(|at| Integer {
-            images: *each,
-            ..Integer::of(at)
-        });
-        let in_order = indices.batch == Some(0) && expected.eq(values.iter().copied());
+        let in_order = match &indices.data {
+            Data::Symbols(values) => {
+                let expected = (0..each).map(|at| Integer {
+                    images: each,
+                    ..Integer::of(at)
+                });
+                indices.batch == Some(0) && expected.eq(values.iter().copied())
+            }
+            // Those of the only image of a file for one.
+            Data::Ints(values) => self.fixed == Some(1) && values.iter().copied().eq(0..each),
+            _ => false,
+        };
         in_order.then(|| indices.sizes())
     }
 

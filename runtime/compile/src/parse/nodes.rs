@@ -18,7 +18,7 @@ use crate::schema::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, attribute_type,
 };
 
-/// What a node takes in memory, beside what its file says of it.
+/// The bytes of a node apart from its names and attributes.
 const NODE_BYTES: usize = size_of::<Node>();
 
 /// Domain, name and overload of a function.

@@ -88,6 +88,10 @@ fn what_cannot_be_composed_is_refused_by_name() {
             "(Attention): in its Reshape, ",
         ),
         (
+            of_tokens("", "Attention", "tokens tokens tokens", &[]),
+            "(Attention): its attribute num_heads is 0; supported is a positive number of heads",
+        ),
+        (
             of_tokens(
                 MICROSOFT,
                 "MultiHeadAttention",

@@ -75,7 +75,7 @@ fn only_the_branch_that_is_chosen_is_compiled() {
     let onnx = with_branches(halves.clone(), impossible.clone());
     let expected: Vec<f32> = image().iter().map(|value| value.max(0.0) / 2.0).collect();
     assert_eq!(answer(&onnx), expected);
-    // What the chosen one cannot do is said of its own node.
+    // An error of the chosen branch names the node in it.
     let onnx = with_branches(impossible, halves);
     refused(
         &onnx,

@@ -152,3 +152,36 @@ fn check(onnx: &Onnx, image: &[f32], expected: &[f32]) {
     let exit = reference::run_all(compiled.package.network(), &[image]).remove(0);
     assert_eq!(exit.unwrap().outputs, [expected]);
 }
+
+/// The network for one image at a time, as exporters write it that are given no dynamic axes.
+fn for_one_image(mut onnx: Onnx) -> Onnx {
+    let input = onnx.graph().input[0].r#type.as_mut().unwrap();
+    let tensor = input.tensor_type.as_mut().unwrap();
+    tensor.shape.as_mut().unwrap().dim[0].dim_value = Some(1);
+    onnx
+}
+
+#[test]
+fn a_file_for_one_image_may_take_all_of_it_by_strides_and_expand_it_by_its_size() {
+    let by_strides = Onnx::new()
+        .ints("all", &[-1])
+        .ints("sizes", &[1, 3, 1, 1])
+        .ints("wide", &[1, 3, 8, 8])
+        .ints("order", &[0, 1, 2])
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .node("Reshape", "mean all", "flat", &[])
+        .node("Reshape", "order sizes", "places", &[])
+        .node("Gather", "flat places", "same", &[])
+        .node("Expand", "same wide", "spread", &[])
+        .node("Mul", "spread image", "product", &[]);
+    let plain = Onnx::new()
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .node("Mul", "mean image", "product", &[]);
+    let scores = |onnx: Onnx| {
+        let onnx = for_one_image(onnx.head("product", 3, "exit_0"));
+        let package = compiled(&onnx).unwrap().package;
+        let image: Vec<f32> = (0..192).map(|at| (at as f32).sin()).collect();
+        reference::run(package.network(), &image)
+    };
+    assert_eq!(scores(by_strides), scores(plain));
+}

@@ -48,12 +48,18 @@ impl Reach {
         }
     }
 
+    fn is_bounded(self) -> bool {
+        self.before.is_some() || self.behind.is_some()
+    }
+
     /// 0 where a query sees a key, and minus infinity elsewhere; `None` where all see all.
     fn mask(self, queries: i64, keys: i64) -> Option<Vec<f32>> {
         let sees = move |query: i64, key: i64| {
             let own = query + self.past;
             self.before.is_none_or(|before| key >= own - before)
-                && self.behind.is_none_or(|behind| key <= own + behind)
+                && self
+                    .behind
+                    .is_none_or(|behind| key <= own.saturating_add(behind))
         };
         let pairs = (0..queries).flat_map(|query| (0..keys).map(move |key| (query, key)));
         let mask: Vec<f32> = pairs
@@ -182,7 +188,7 @@ impl Lowering<'_> {
         let reach = Reach::of(attributes.int("unidirectional", 0)? != 0);
         let scale = row.scale(&mut attributes)?;
         let filter = attributes.float("mask_filter_value", -10000.0)?;
-        let sizes = attributes.ints("qkv_hidden_sizes")?;
+        let sizes = attributes.ints("qkv_hidden_sizes")?.map(<[i64]>::to_vec);
         attributes.only("do_rotary", 0, "0")?;
         attributes.ignore("past_present_share_buffer");
         attributes.ignore("rotary_embedding_dim");
@@ -196,11 +202,19 @@ impl Lowering<'_> {
             [_, Dim::Known(columns)] => columns,
             _ => return Err(row.wrong(1, "weights", "a matrix")),
         };
-        let sizes = sizes.map_or_else(|| vec![columns / 3; 3], <[i64]>::to_vec);
+        let sizes = sizes.unwrap_or_else(|| vec![columns / 3; 3]);
+        if sizes.len() != 3 {
+            let found = Attribute::Ints(sizes);
+            return Err(Problem::attribute(
+                "qkv_hidden_sizes",
+                &found,
+                "three sizes",
+            ));
+        }
         let mut parts = [all; 3];
-        let mut start = 0;
+        let mut start: i64 = 0;
         for (part, size) in parts.iter_mut().zip(sizes) {
-            let end = start + size;
+            let end = start.saturating_add(size);
             let values = row.slice(all, 2, [start, end, 1])?;
             *part = row.heads(values, heads)?;
             start = end;
@@ -230,6 +244,10 @@ impl Row<'_, '_, '_> {
 
     /// (batch, tokens, values) as (batch, heads, tokens, values).
     fn heads(&mut self, tokens: ValueId, heads: i64) -> Result<ValueId, Problem> {
+        if heads < 1 {
+            let supported = "a positive number of heads";
+            return Err(Problem::attribute("num_heads", &heads, supported));
+        }
         let split = self.reshape(tokens, [0, 0, heads, -1])?;
         self.transpose(split, &[0, 2, 1, 3])
     }
@@ -351,7 +369,12 @@ impl Row<'_, '_, '_> {
         let [rows, each] = self.last_sizes(queries)?;
         let [columns, _] = self.last_sizes(keys)?;
         let scale = scoring.scale.unwrap_or(1.0 / (each as f32).sqrt());
-        let mask = scoring.reach.mask(rows, columns);
+        let mask = if scoring.reach.is_bounded() {
+            self.lowering.room.take((rows * columns) as usize)?;
+            scoring.reach.mask(rows, columns)
+        } else {
+            None
+        };
         let mask = mask.map(|mask| {
             let dims = vec![rows as usize, columns as usize];
             self.constant(dims, Data::Floats(mask))

@@ -7,6 +7,7 @@ use crate::integer::Dim;
 use crate::lower::lowering::Lowering;
 use crate::lower::numbers::Numbers;
 use crate::lower::value::Value;
+use crate::lower::views::position;
 use crate::lower::vocabulary::{OnnxOperator, family};
 use crate::problem::Problem;
 use crate::schema::data_type;
@@ -144,23 +145,18 @@ impl Lowering<'_> {
 
 impl Row<'_, '_, '_> {
     /// Scales or zero points as floats that lie along an axis of the data.
-    fn along(&mut self, position: usize, axis: i64) -> Result<ValueId, Problem> {
-        let rank = self.sizes(0, "data")?.len() as i64;
-        let list = self.operand(position, "scale or zero point")?;
+    fn along(&mut self, at: usize, axis: i64) -> Result<ValueId, Problem> {
+        let rank = self.sizes(0, "data")?.len();
+        let list = self.operand(at, "scale or zero point")?;
         let to = Attribute::Int(data_type::FLOAT.into());
         let list = self.with("Cast", &[list], [("to", to)])?;
-        let axis = if axis < 0 { axis + rank } else { axis };
-        match self.sizes(position, "scale or zero point")?[..] {
+        match self.sizes(at, "scale or zero point")?[..] {
             [] | [Dim::Known(1)] => self.reshape(list, []),
             [Dim::Known(count)] => {
-                let behind = usize::try_from(rank - axis - 1).unwrap_or(0);
+                let behind = rank - position("axis", axis, rank)? - 1;
                 self.reshape(list, [vec![count], vec![1; behind]].concat())
             }
-            _ => Err(self.wrong(
-                position,
-                "scale or zero point",
-                "one, or a list along the axis",
-            )),
+            _ => Err(self.wrong(at, "scale or zero point", "one, or a list along the axis")),
         }
     }
 
