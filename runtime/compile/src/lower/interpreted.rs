@@ -26,8 +26,8 @@ const HANDED_ON: &[&str] = &[
     "QuantizeLinear",
 ];
 
-/// Most multiplications of one node, for which the interpreter takes about a second.
-const MULTIPLICATIONS_MAX: u64 = 1 << 28;
+/// Multiplications that take as long as a word of memory is worth: all of them together take seconds at most.
+const MULTIPLICATIONS_A_WORD: u64 = 16;
 
 impl Lowering<'_> {
     /// The results of a node whose operands are constants, the first one of floats; `None` for any other.
@@ -84,13 +84,28 @@ impl Lowering<'_> {
             alone.numbers[id.0] = self.numbers[id.0];
         }
         alone.note_numbers(node, operator.makes);
-        let seen = alone.of_images(node, data, batch)?;
-        alone.replace(node, 0, &seen);
-        lower(&mut alone, node)?;
+        // What it takes is taken of what all folding may.
+        std::mem::swap(&mut alone.room, &mut self.room);
+        let results = alone.results(node, lower, data, batch);
+        std::mem::swap(&mut alone.room, &mut self.room);
+        results
+    }
+
+    /// Lowers the node, and says what it comes to.
+    fn results(
+        &mut self,
+        node: &Node,
+        lower: LoweringRule,
+        data: &Constant,
+        batch: usize,
+    ) -> Result<Vec<Constant>, Problem> {
+        let seen = self.of_images(node, data, batch)?;
+        self.replace(node, 0, &seen);
+        lower(self, node)?;
         let mut results = Vec::with_capacity(node.outputs.len());
         for output in &node.outputs {
             let result = match output {
-                Some(output) => alone.result_of(node, *output, data.batch.is_some())?,
+                Some(output) => self.result_of(node, *output, data.batch.is_some())?,
                 None => Constant::new(vec![], Data::Floats(vec![0.0])),
             };
             self.room.take(result.elements())?;
@@ -143,7 +158,7 @@ impl Lowering<'_> {
     }
 
     /// The values of an output of what has been lowered.
-    fn run(&self, output: Output) -> Result<Vec<f32>, Problem> {
+    fn run(&mut self, output: Output) -> Result<Vec<f32>, Problem> {
         let mut draft = self.draft.clone();
         draft.remove_dead(&[output.tensor]);
         let shell = Network {
@@ -168,12 +183,9 @@ impl Lowering<'_> {
         let multiplications = stages
             .map(|stage| network.multiplications(stage))
             .sum::<u64>();
-        if multiplications > MULTIPLICATIONS_MAX {
-            return Err(Problem::Limit {
-                what: "multiplications of constants",
-                limit: MULTIPLICATIONS_MAX as usize,
-            });
-        }
+        let words = multiplications / MULTIPLICATIONS_A_WORD;
+        self.room
+            .take(usize::try_from(words).unwrap_or(usize::MAX))?;
         let exits = run_all(&network, &[&[0.0]]);
         let exited = exits.into_iter().flatten().next().unwrap_or_default();
         Ok(exited.outputs.into_iter().next().unwrap_or_default())

@@ -242,6 +242,7 @@ impl Lowering<'_> {
             Some(value) => (filled(value, &written.updates), 1),
             None => (written.data.clone(), written.places),
         };
+        self.room.take(written.places)?;
         let mut from: Vec<i64> = (0..written.places).map(|at| (at % count) as i64).collect();
         for (update, &place) in written.to.iter().enumerate() {
             from[place] = (count + update) as i64;
@@ -270,6 +271,7 @@ impl Lowering<'_> {
                 });
             }
             if layer == layers.len() {
+                self.room.take(written.places)?;
                 layers.push(vec![0; written.places]);
             }
             layers[layer][place] = update as i64 + 1;
