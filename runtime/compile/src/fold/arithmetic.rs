@@ -18,7 +18,6 @@ pub(crate) fn unary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let data = match &operand.data {
         Data::Floats(values) => match (float_function(operator), operator) {
             (_, "IsNaN") => truths(values.iter().map(|value| value.is_nan())),
-            (_, "IsInf") => truths(values.iter().map(|value| value.is_infinite())),
             (Some(function), _) => Data::Floats(values.iter().copied().map(function).collect()),
             (None, _) => return refuse(TYPES),
         },
@@ -36,6 +35,20 @@ pub(crate) fn unary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
         }
     };
     Ok(operand.with(data))
+}
+
+pub(crate) fn is_infinite(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let operand = folding.plain(0)?;
+    let negative = folding.attributes.int("detect_negative", 1)? != 0;
+    let positive = folding.attributes.int("detect_positive", 1)? != 0;
+    folding.count(&operand.dims)?;
+    let is_found = |value: &f32| match *value {
+        f32::INFINITY => positive,
+        f32::NEG_INFINITY => negative,
+        _ => false,
+    };
+    let found = truths(folding.floats(0)?.iter().map(is_found));
+    Ok(operand.with(found))
 }
 
 fn truths(values: impl Iterator<Item = bool>) -> Data {
@@ -286,6 +299,7 @@ pub(crate) fn cast(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
 }
 
 pub(crate) fn cast_like(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    folding.attributes.ignore("saturate"); // Of float8 only.
     let (operand, like) = (folding.operand(0)?, folding.operand(1)?);
     folding.count(&operand.dims)?;
     let to = match like.data {

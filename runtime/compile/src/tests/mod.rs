@@ -20,6 +20,7 @@ mod reduced;
 mod refused;
 mod reported;
 mod resized;
+mod schemas;
 mod tied;
 mod viewed;
 
