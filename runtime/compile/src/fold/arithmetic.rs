@@ -302,14 +302,22 @@ pub(crate) fn cast_like(folding: &mut Folding<'_>) -> Result<Constant, Problem> 
     folding.attributes.ignore("saturate"); // Of float8 only.
     let (operand, like) = (folding.operand(0)?, folding.operand(1)?);
     folding.count(&operand.dims)?;
-    let to = match like.data {
+    let to = match &like.data {
         Data::Floats(_) => data_type::FLOAT,
         Data::Signed(_) => data_type::INT8,
         Data::Unsigned(_) => data_type::UINT8,
+        Data::Ints(values) if may_be_truths(values) => {
+            return refuse("whether what it is like are integers or booleans is not known");
+        }
         _ => data_type::INT64,
     };
     let data = converted(operand, to)?.ok_or(Problem::Folding { reason: TYPES })?;
     Ok(operand.with(data))
+}
+
+/// Whether a constant may be one of booleans: these are kept as integers.
+pub(crate) fn may_be_truths(values: &[i64]) -> bool {
+    values.iter().all(|value| matches!(value, 0 | 1))
 }
 
 /// The floats without what is behind the point. Where that is no value of the type, processors differ, and it is refused.

@@ -9,6 +9,7 @@ mod exits;
 mod external;
 mod folded;
 mod fused;
+mod generated;
 mod hostile;
 mod inputs;
 mod joined;
