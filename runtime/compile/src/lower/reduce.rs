@@ -84,7 +84,12 @@ impl Lowering<'_> {
             "ReduceL1" => {
                 let view = self.covering(node, &view)?;
                 let sizes = self.unary_of(node, &view, UnaryFunction::Absolute)?;
-                self.sum(node, &sizes, &dims)?
+                // A mean times the number of values may miss an integer.
+                if integers {
+                    self.weighted_sum(node, &sizes, &dims, 1.0)?
+                } else {
+                    self.sum(node, &sizes, &dims)?
+                }
             }
             "ReduceLogSum" => {
                 let sum = self.sum(node, &view, &dims)?;

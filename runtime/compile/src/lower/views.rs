@@ -563,7 +563,8 @@ fn sliced(view: &View, dim: usize, start: i64, end: i64, step: i64) -> Option<Vi
         Dim::Known(size) => size,
         // All images are the only slice of them.
         Dim::Batches(_) => {
-            return (start == 0 && end > i64::from(i32::MAX) - 1).then(|| view.clone());
+            let is_all = start == 0 && end > i64::from(i32::MAX) - 1 && step == 1;
+            return is_all.then(|| view.clone());
         }
     };
     let [first, count, step] = range(size, start, end, step)?;

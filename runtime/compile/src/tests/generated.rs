@@ -1,9 +1,11 @@
-//! What files of one operator showed that was not what ONNX says (`punctual-networks operators` draws them).
+//! What files of one operator showed that was not what ONNX says (`punctual-networks operators` draws them), and what a
+//! file's operator set changes of an operator's meaning.
 
 use punctual_model::{AnswerKind, Calibration, reference};
 
-use super::builder::{Onnx, image_of, int};
+use super::builder::{Onnx, image_of, int, ints_of};
 use super::options;
+use crate::schema::AttributeProto;
 use crate::{CompileError, CompileOptions, InputOptions, compile};
 
 /// A file whose input `image` has these dimensions behind the batch.
@@ -75,4 +77,186 @@ fn a_length_along_no_axes_is_the_size_of_each_value() {
         .node("Add", "image sizes", "x", &[]);
     onnx.0.opset_import[0].version = Some(18);
     assert_eq!(values(onnx, &[0.0; 3]).unwrap(), [2.75, 1.5, 3.0]);
+}
+
+#[test]
+fn a_sum_of_sizes_of_integers_is_an_integer() {
+    let onnx = of(&[1, 7, 1])
+        .node("Cast", "image", "whole", &[int("to", 6)])
+        .node("ReduceL1", "whole", "sum", &[ints_of("axes", &[2])])
+        .node("Cast", "sum", "x", &[int("to", 1)]);
+    let image = [25.0, -1.0, 0.0, 2.5, 2.0, 0.0, 1.0];
+    assert_eq!(values(onnx, &image).unwrap(), [31.0]);
+}
+
+/// An operator in an operator set, and what it makes of 0, 1, 2, ... or why it is refused.
+struct InSet {
+    opset: i64,
+    operator: &'static str,
+    operands: &'static str,
+    attributes: Vec<AttributeProto>,
+    sizes: &'static [i64],
+    makes: Result<&'static [f32], &'static str>,
+}
+
+impl InSet {
+    fn new(opset: i64, operator: &'static str, operands: &'static str) -> Self {
+        Self {
+            opset,
+            operator,
+            operands,
+            attributes: Vec::new(),
+            sizes: &[2, 2],
+            makes: Ok(&[]),
+        }
+    }
+
+    fn with(self, attributes: impl IntoIterator<Item = AttributeProto>) -> Self {
+        let attributes = attributes.into_iter().collect();
+        Self { attributes, ..self }
+    }
+
+    fn of(self, sizes: &'static [i64]) -> Self {
+        Self { sizes, ..self }
+    }
+
+    fn makes(self, values: &'static [f32]) -> Self {
+        let makes = Ok(values);
+        Self { makes, ..self }
+    }
+
+    fn refused(self, why: &'static str) -> Self {
+        let makes = Err(why);
+        Self { makes, ..self }
+    }
+
+    fn check(&self) {
+        let mut onnx = of(self.sizes)
+            // An output is computed from the input.
+            .node("Abs", "image", "r", &[])
+            .ints("last", &[-1])
+            .ints("second", &[1])
+            .exactly("two", &[2], vec![1.0, 2.0])
+            .exactly("zeros", &[2], vec![0.0; 2])
+            .exactly("four", &[4], vec![1.0, 2.0, 3.0, 4.0])
+            .exactly("no_shift", &[4], vec![0.0; 4])
+            .node(self.operator, self.operands, "x", &self.attributes);
+        if self.operator == "Split" {
+            onnx.graph()
+                .node
+                .last_mut()
+                .unwrap()
+                .output
+                .push("rest".to_owned());
+        }
+        onnx.0.opset_import[0].version = Some(self.opset);
+        let count = self.sizes.iter().product::<i64>();
+        let image: Vec<f32> = (0..count).map(|at| at as f32).collect();
+        let case = format!("{} of set {}", self.operator, self.opset);
+        match (values(onnx, &image), self.makes) {
+            (Ok(found), Ok(expected)) => {
+                let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4;
+                let all = found.len() == expected.len() && found.iter().zip(expected).all(near);
+                assert!(all, "{case}: {found:?}");
+            }
+            (Err(error), Err(why)) => {
+                let said = error.to_string();
+                assert!(said.contains(why), "{case}: {said}");
+            }
+            (found, _) => panic!("{case}: {found:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_operator_set_of_a_file_says_what_an_operator_means() {
+    const OF_PAIRS: &[f32] = &[0.268_94, 0.731_06, 0.268_94, 0.731_06];
+    let groups = || [int("num_groups", 2)];
+    let axes = |axes: &[i64]| [ints_of("axes", axes)];
+    let kept = |axes: &[i64]| [ints_of("axes", axes), int("keepdims", 0)];
+    for case in [
+        // Before 13 all dimensions from the axis on were one, and the axis was 1.
+        InSet::new(12, "Softmax", "r").refused("its attribute axis is 1"),
+        InSet::new(13, "Softmax", "r").makes(OF_PAIRS),
+        InSet::new(12, "LogSoftmax", "r").refused("its attribute axis is 1"),
+        InSet::new(12, "Softmax", "r")
+            .with([int("axis", -1)])
+            .makes(OF_PAIRS),
+        // A factor for each group until 20, then for each channel.
+        InSet::new(18, "GroupNormalization", "r two zeros")
+            .with(groups())
+            .of(&[4, 1, 1])
+            .makes(&[-0.999_98, 0.999_98, -1.999_96, 1.999_96]),
+        InSet::new(21, "GroupNormalization", "r four no_shift")
+            .with(groups())
+            .of(&[4, 1, 1])
+            .makes(&[-0.999_98, 1.999_96, -2.999_94, 3.999_92]),
+        InSet::new(20, "GroupNormalization", "r four no_shift")
+            .with(groups())
+            .of(&[4, 1, 1])
+            .refused("its input 1 (scale)"),
+        InSet::new(21, "GroupNormalization", "r two zeros")
+            .with(groups())
+            .of(&[4, 1, 1])
+            .refused("its input 1 (scale)"),
+        // Axes were attributes until 12, of most reductions until 17.
+        InSet::new(12, "ReduceSum", "r")
+            .with(kept(&[2]))
+            .makes(&[1.0, 5.0]),
+        InSet::new(13, "ReduceSum", "r last").makes(&[1.0, 5.0]),
+        InSet::new(17, "ReduceMax", "r")
+            .with(kept(&[1]))
+            .makes(&[2.0, 3.0]),
+        InSet::new(18, "ReduceMax", "r second").makes(&[2.0, 3.0]),
+        InSet::new(12, "Unsqueeze", "r")
+            .with(axes(&[1]))
+            .makes(&[0.0, 1.0, 2.0, 3.0]),
+        InSet::new(13, "Unsqueeze", "r second").makes(&[0.0, 1.0, 2.0, 3.0]),
+        // The last of several equal parts may be shorter since 18.
+        InSet::new(18, "Split", "r")
+            .with([int("axis", 1), int("num_outputs", 2)])
+            .of(&[5])
+            .makes(&[0.0, 1.0, 2.0]),
+    ] {
+        case.check();
+    }
+}
+
+#[test]
+fn positions_are_of_the_whole_batch_unless_the_file_says_otherwise() {
+    let positions = |attributes: &[AttributeProto]| {
+        let mut onnx = of(&[3, 2])
+            .ints("shape", &[0, 2, 1])
+            .node(
+                "ReduceMin",
+                "image",
+                "least",
+                &[ints_of("axes", &[2]), int("keepdims", 0)],
+            )
+            .node("ArgMax", "image", "first", &[int("axis", 1)])
+            .node("Reshape", "first shape", "places", &[])
+            .node("GatherND", "least places", "x", attributes);
+        onnx.0.opset_import[0].version = Some(13);
+        onnx
+    };
+    let image = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+    let by_image = positions(&[int("batch_dims", 1)]);
+    assert_eq!(values(by_image, &image).unwrap(), [4.0, 4.0]);
+    let error = values(positions(&[]), &image).unwrap_err().to_string();
+    assert!(error.contains("its attribute batch_dims is 0"), "{error}");
+}
+
+#[test]
+fn every_third_image_is_no_slice_of_a_batch() {
+    let slice = |step| {
+        of(&[3])
+            .ints("start", &[0])
+            .ints("end", &[i64::MAX])
+            .ints("axis", &[0])
+            .ints("step", &[step])
+            .node("Slice", "image start end axis step", "all", &[])
+            .node("Add", "all half", "x", &[])
+    };
+    assert_eq!(values(slice(1), &[1.0; 3]).unwrap(), [1.5; 3]);
+    assert!(values(slice(3), &[1.0; 3]).is_err());
 }

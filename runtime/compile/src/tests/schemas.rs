@@ -111,7 +111,7 @@ fn operands(operator: &str, opset: i64) -> &'static str {
         | "Sum" => "r r",
         "And" | "Or" | "Xor" => "t t",
         "BatchNormalization" => "r three three three positive",
-        "CastLike" => "r i",
+        "CastLike" => "r count",
         "Clip" => "r zero one",
         "Constant" => "",
         "ConstantOfShape" => "sizes",
