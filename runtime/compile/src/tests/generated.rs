@@ -5,7 +5,7 @@ use punctual_model::{AnswerKind, Calibration, reference};
 
 use super::builder::{Onnx, image_of, int, ints_of};
 use super::options;
-use crate::schema::AttributeProto;
+use crate::schema::{AttributeProto, TensorProto, ValueInfoProto};
 use crate::{CompileError, CompileOptions, InputOptions, compile};
 
 /// A file whose input `image` has these dimensions behind the batch.
@@ -259,4 +259,72 @@ fn every_third_image_is_no_slice_of_a_batch() {
     };
     assert_eq!(values(slice(1), &[1.0; 3]).unwrap(), [1.5; 3]);
     assert!(values(slice(3), &[1.0; 3]).is_err());
+}
+
+/// A file for one image of two frames, which lie in the batch before `x`, with a node on them.
+fn of_frames(add: impl Fn(Onnx) -> Onnx) -> Onnx {
+    let mut onnx = of(&[2, 3])
+        .ints("frames", &[-1, 3])
+        .ints("image_of_frames", &[-1, 2, 3])
+        .node("Reshape", "image frames", "folded", &[]);
+    onnx.graph().input[0] = ValueInfoProto::tensor("image", 1, [1, 2, 3].map(Some));
+    onnx.0.opset_import[0].version = Some(18);
+    add(onnx).node("Reshape", "result image_of_frames", "x", &[])
+}
+
+#[test]
+fn what_is_written_to_the_first_frame_is_not_written_to_all() {
+    let onnx = of_frames(|mut onnx| {
+        let dims = vec![1, 2];
+        let tensor = TensorProto {
+            dims,
+            ..TensorProto::ints("place", &[0, 1])
+        };
+        onnx.graph().initializer.push(tensor);
+        onnx.exactly("nine", &[1], vec![9.0])
+            .node("ScatterND", "folded place nine", "result", &[])
+    });
+    let image = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+    if let Ok(found) = values(onnx, &image) {
+        assert_eq!(found, [0.0, 9.0, 2.0, 3.0, 4.0, 5.0]);
+    }
+}
+
+#[test]
+fn a_mean_over_constants_is_over_all_of_their_first_dimension() {
+    let onnx = of(&[2])
+        .exactly("known", &[2, 1, 1, 2], vec![0.0, 8.0, 4.0, 0.0])
+        .ints("row", &[-1])
+        .node(
+            "MeanVarianceNormalization",
+            "known",
+            "even",
+            &[ints_of("axes", &[0])],
+        )
+        .node("Reshape", "even row", "flat", &[])
+        .ints("start", &[0])
+        .ints("end", &[2])
+        .node("Slice", "flat start end", "first", &[])
+        .node("Add", "image first", "x", &[]);
+    let found = values(onnx, &[0.0; 2]).unwrap();
+    let near = found
+        .iter()
+        .zip([-1.0, 1.0])
+        .all(|(a, b)| (a - b).abs() < 1e-4);
+    assert!(near, "{found:?}");
+}
+
+#[test]
+fn a_window_of_a_volume_that_begins_inside_is_the_mean_of_what_is_inside() {
+    let window = [
+        ints_of("kernel_shape", &[2, 1, 1]),
+        ints_of("strides", &[3, 1, 1]),
+        int("ceil_mode", 1),
+        int("count_include_pad", 1),
+    ];
+    let onnx = of(&[4])
+        .ints("volume", &[0, 1, 4, 1, 1])
+        .node("Reshape", "image volume", "deep", &[])
+        .node("AveragePool", "deep", "x", &window);
+    assert_eq!(values(onnx, &[0.0, 1.0, 2.0, 3.0]).unwrap(), [0.5, 3.0]);
 }

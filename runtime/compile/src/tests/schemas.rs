@@ -83,7 +83,11 @@ fn recorded() -> Json {
 fn attributes(operator: &str, opset: i64) -> Vec<AttributeProto> {
     match operator {
         "ArgMax" | "ArgMin" | "Concat" | "GatherElements" | "Split" => vec![int("axis", 1)],
-        "AveragePool" | "MaxPool" => vec![ints_of("kernel_shape", &[2, 2])],
+        "AveragePool" | "LpPool" | "MaxPool" => vec![ints_of("kernel_shape", &[2, 2])],
+        "CenterCropPad" | "MeanVarianceNormalization" => vec![ints_of("axes", &[2, 3])],
+        "Compress" => vec![int("axis", 2)],
+        "LRN" => vec![int("size", 3)],
+        "ReverseSequence" => vec![int("batch_axis", 0), int("time_axis", 1)],
         "Cast" => vec![int("to", data_type::INT64.into())],
         "DepthToSpace" | "SpaceToDepth" => vec![int("blocksize", 2)],
         "Einsum" => vec![text("equation", "abij,abjk->abik")],
@@ -91,7 +95,7 @@ fn attributes(operator: &str, opset: i64) -> Vec<AttributeProto> {
         "GatherND" => vec![int("batch_dims", 1)],
         "GRU" | "LSTM" | "RNN" => vec![int("hidden_size", 4)],
         "GroupNormalization" => vec![int("num_groups", 3)],
-        "LogSoftmax" | "Softmax" => vec![int("axis", -1)],
+        "Hardmax" | "LogSoftmax" | "Softmax" => vec![int("axis", -1)],
         "Squeeze" | "Unsqueeze" if opset < 13 => vec![ints_of("axes", &[1])],
         reduction if reduces_by_attribute(reduction, opset) => vec![ints_of("axes", &[2, 3])],
         _ => vec![],
@@ -149,7 +153,8 @@ fn operands(operator: &str, opset: i64) -> &'static str {
         "Squeeze" if opset >= 13 => "single axis",
         "Squeeze" => "single",
         "Tile" => "r repeats",
-        "TopK" => "r count",
+        "CenterCropPad" => "r sizes",
+        "Compress" | "ReverseSequence" | "TopK" => "r count",
         "Unsqueeze" if opset >= 13 => "r axis",
         "Where" => "t r r",
         other if other.starts_with("Reduce") && !reduces_by_attribute(other, opset) => "r axes",
@@ -255,8 +260,8 @@ fn file(operator: &str, opset: i64, attributes: Vec<AttributeProto>, known: bool
 fn lowered(onnx: &Onnx) -> Result<String, String> {
     let graph =
         parse::parse(&onnx.bytes(), External::refused()).map_err(|error| error.to_string())?;
-    let (input, _) = input::spec(&graph, &options().input).map_err(|error| error.to_string())?;
-    let lowering = lower(&graph, input.tensor()).map_err(|error| error.to_string())?;
+    let input = input::of(&graph, &options().input).map_err(|error| error.to_string())?;
+    let lowering = lower(&graph, &input).map_err(|error| error.to_string())?;
     let mut text = String::new();
     for output in &graph.outputs {
         writeln!(text, "{:?}", lowering.value(*output)).unwrap();
@@ -402,6 +407,10 @@ fn an_attribute_that_has_its_default_says_what_leaving_it_out_says() {
         let default = match &schema["default"] {
             Json::Null => return None,
             Json::String(value) => text(name, value),
+            Json::Array(values) if schema["type"] == "ints" => {
+                let values = values.iter().map(|value| value.as_i64().unwrap());
+                ints_of(name, &values.collect::<Vec<_>>())
+            }
             Json::Array(values) => {
                 let strings = values.iter().map(|value| value.as_str().unwrap());
                 AttributeProto {
