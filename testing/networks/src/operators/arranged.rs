@@ -120,16 +120,13 @@ pub(super) fn gather(drawing: &mut Drawing, operator: &'static str) -> Vec<Value
     drawing.result(operator, &[&x, &places], vec![int("axis", axis)], kind, &to)
 }
 
-/// Positions below `size` that are computed from an input, or are constants.
+/// Positions below `size` that are computed from an input, or are constants: where the file has a fixed batch, as constants
+/// are of so many images.
 fn some_positions(drawing: &mut Drawing, dims: &[i64], size: i64) -> String {
-    if drawing.known || drawing.one_in(2) {
-        let mut dims = dims.to_vec();
-        if !drawing.known {
-            dims[0] = 1;
-        }
-        return positions(drawing, &dims, size);
+    if drawing.known || (drawing.has_fixed_batch() && drawing.one_in(2)) {
+        return positions(drawing, dims, size);
     }
-    let own = drawing.second(dims, INT64);
+    let own = drawing.computed(dims, INT64);
     let own = drawing.node("Abs", &[&own], vec![]);
     let size = drawing.ints(&[size]);
     drawing.node("Mod", &[&own, &size], vec![])
@@ -496,6 +493,72 @@ pub(super) fn made(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> 
             known
         }
     }
+}
+
+/// Cut or filled up on both sides.
+pub(super) fn center(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
+    let mut dims = drawing.dims(2..=4);
+    let x = drawing.floats(&dims);
+    let axes = drawing.axes(dims.len());
+    let mut sizes = Vec::new();
+    for axis in &axes {
+        let at = axis.rem_euclid(dims.len() as i64) as usize;
+        if at > 0 || drawing.known {
+            dims[at] = drawing.side(1, 9);
+        }
+        sizes.push(dims[at]);
+    }
+    let sizes = drawing.ints(&sizes);
+    drawing.result(
+        operator,
+        &[&x, &sizes],
+        vec![ints("axes", axes)],
+        FLOAT,
+        &dims,
+    )
+}
+
+pub(super) fn compress(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
+    let kind = moved(drawing);
+    let dims = drawing.dims(2..=4);
+    let x = drawing.operand(&dims, kind);
+    let axis = drawing.axis(dims.len());
+    let size = dims[axis.rem_euclid(dims.len() as i64) as usize];
+    let count = drawing.side(1, size);
+    let kept = drawing.constant(&[count], BOOL);
+    let mut attributes = Vec::new();
+    if !drawing.one_in(6) {
+        attributes.push(int("axis", axis));
+    }
+    drawing.result(operator, &[&x, &kept], attributes, kind, &[])
+}
+
+pub(super) fn reverse(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
+    let kind = moved(drawing);
+    let dims = drawing.dims(2..=4);
+    let x = drawing.operand(&dims, kind);
+    let images_first = !drawing.one_in(6);
+    let (images, steps) = if images_first {
+        (dims[0], dims[1])
+    } else {
+        (dims[1], dims[0])
+    };
+    let length = drawing.side(1, steps);
+    let lengths: Vec<i64> = (0..images)
+        .map(|_| {
+            if drawing.one_in(6) {
+                drawing.side(1, steps)
+            } else {
+                length
+            }
+        })
+        .collect();
+    let lengths = drawing.ints(&lengths);
+    let mut attributes = Vec::new();
+    if images_first {
+        attributes = vec![int("batch_axis", 0), int("time_axis", 1)];
+    }
+    drawing.result(operator, &[&x, &lengths], attributes, kind, &dims)
 }
 
 pub(super) fn triangle(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {

@@ -525,7 +525,6 @@ impl Drawing {
             };
             self.output(&name, kind);
         }
-        self.weigh();
         let model = ModelProto {
             ir_version: Some(8),
             graph: Some(self.graph),
@@ -554,21 +553,6 @@ impl Drawing {
             .and_then(|of| of.tensor_type.as_mut());
         tensor.into_iter().for_each(|tensor| tensor.shape = None);
         self.graph.output.push(output);
-    }
-
-    /// A second reader of an input, with a weight: networks must have some.
-    fn weigh(&mut self) {
-        if let Some(Input {
-            mut name, numbers, ..
-        }) = self.inputs.first().cloned()
-        {
-            if numbers != Numbers::Floats {
-                name = self.node("Cast", &[&name], vec![int("to", data_type::FLOAT.into())]);
-            }
-            let half = self.values(&[], &[0.5]);
-            let name = self.node("Mul", &[&name, &half], vec![]);
-            self.output(&name, data_type::FLOAT);
-        }
     }
 
     /// What is known when compiling, its dimensions too, added to an input.

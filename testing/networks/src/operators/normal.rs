@@ -101,6 +101,41 @@ pub(super) fn softmax(drawing: &mut Drawing, operator: &'static str) -> Vec<Valu
     drawing.result(operator, &[&x], attributes, FLOAT, &dims)
 }
 
+pub(super) fn local_response(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
+    let dims = drawing.dims(3..=4);
+    let x = drawing.floats(&dims);
+    let size = drawing.side(1, 5);
+    let mut attributes = vec![int("size", size)];
+    for name in ["alpha", "beta", "bias"] {
+        let value = drawing.side(1, 4) as f32 / 4.0;
+        drawing.perhaps(&mut attributes, float(name, value));
+    }
+    drawing.result(operator, &[&x], attributes, FLOAT, &dims)
+}
+
+/// Of values that differ: onnxruntime has the variance of equal ones below zero, or not, by rounding.
+pub(super) fn mean_variance(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
+    let mut dims = drawing.dims(4..=4);
+    dims[1..].iter_mut().for_each(|size| *size = (*size).max(2));
+    let x = drawing.floats(&dims);
+    let ramp: Vec<f32> = (0..elements(&dims[1..]))
+        .map(|at| 8.0 * at as f32)
+        .collect();
+    let ramp = drawing.values(&dims[1..], &ramp);
+    let x = drawing.node("Add", &[&x, &ramp], vec![]);
+    let axes: Vec<i64> = drawing
+        .axes(dims.len())
+        .iter()
+        .map(|axis| axis.rem_euclid(4))
+        .collect();
+    let attributes = if axes == [0] || drawing.one_in(4) {
+        vec![]
+    } else {
+        vec![ints("axes", axes)]
+    };
+    drawing.result(operator, &[&x], attributes, FLOAT, &dims)
+}
+
 /// Positive numbers.
 fn variances(drawing: &mut Drawing, count: i64) -> String {
     let all: Vec<f32> = (0..count)

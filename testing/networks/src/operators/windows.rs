@@ -53,23 +53,43 @@ pub(super) fn pool(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> 
     let (mut attributes, kernel) = window(drawing, &dims[2..], false);
     let count = kernel.len();
     attributes.push(ints("kernel_shape", kernel));
-    let ceil = drawing.side(0, 1);
-    drawing.perhaps(&mut attributes, int("ceil_mode", ceil));
-    if operator == "AveragePool" {
-        let counts = drawing.side(0, 1);
-        drawing.perhaps(&mut attributes, int("count_include_pad", counts));
+    let is_newer = drawing.opset >= if operator == "LpPool" { 18 } else { 19 };
+    if operator != "LpPool" || is_newer {
+        let ceil = drawing.side(0, 1);
+        drawing.perhaps(&mut attributes, int("ceil_mode", ceil));
     }
-    if (operator == "MaxPool" || drawing.opset >= 19) && drawing.one_in(4) {
+    match operator {
+        "AveragePool" => {
+            let counts = drawing.side(0, 1);
+            drawing.perhaps(&mut attributes, int("count_include_pad", counts));
+        }
+        "LpPool" => power(drawing, &mut attributes),
+        _ => {}
+    }
+    // With gaps onnxruntime pads what keeps the size as if there were none.
+    let same = attributes
+        .iter()
+        .any(|attribute| attribute.s().starts_with(b"SAME"));
+    if (operator == "MaxPool" || is_newer) && !same && drawing.one_in(4) {
         attributes.push(dilations(drawing, count));
     }
     drawing.result(operator, &[&x], attributes, FLOAT, &[])
+}
+
+fn power(drawing: &mut Drawing, attributes: &mut Vec<AttributeProto>) {
+    let power = drawing.side(1, 3);
+    drawing.perhaps(attributes, int("p", power));
 }
 
 pub(super) fn global(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
     let mut dims = drawing.dims(3..=5);
     let x = drawing.floats(&dims);
     dims[2..].fill(1);
-    drawing.result(operator, &[&x], vec![], FLOAT, &dims)
+    let mut attributes = Vec::new();
+    if operator == "GlobalLpPool" {
+        power(drawing, &mut attributes);
+    }
+    drawing.result(operator, &[&x], attributes, FLOAT, &dims)
 }
 
 pub(super) fn convolution(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
