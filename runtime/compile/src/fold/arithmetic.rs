@@ -283,7 +283,9 @@ pub(crate) fn clip(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
 }
 
 pub(crate) fn cast(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
-    folding.attributes.ignore("saturate"); // Of float8 only.
+    // Of float8 only.
+    folding.attributes.ignore("saturate");
+    folding.attributes.ignore("round_mode");
     let to = folding.attributes.int("to", 0)?;
     let operand = folding.operand(0)?;
     folding.count(&operand.dims)?;
@@ -299,7 +301,9 @@ pub(crate) fn cast(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
 }
 
 pub(crate) fn cast_like(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
-    folding.attributes.ignore("saturate"); // Of float8 only.
+    // Of float8 only.
+    folding.attributes.ignore("saturate");
+    folding.attributes.ignore("round_mode");
     let (operand, like) = (folding.operand(0)?, folding.operand(1)?);
     folding.count(&operand.dims)?;
     let to = match &like.data {
