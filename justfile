@@ -37,6 +37,10 @@ fuzz minutes="10":
 networks count="100000":
     cargo run --release --locked -p punctual-networks -- --first $((16#$(git rev-parse HEAD | cut -c 1-12))) --count {{count}} --out target/networks
 
+# Files of one operator, which the reference interpreter and onnxruntime (ORT_DYLIB_PATH) must agree on
+operators count="100000":
+    cargo run --release --locked -p punctual-networks -- operators --first $((16#$(git rev-parse HEAD | cut -c 1-12))) --count {{count}} --out target/networks
+
 # Attacks and faults on the real daemon; `just rig smoke` for one suite
 rig suite="smoke,latency,isolation,overload,faults,hostile":
     cargo build --release --locked -p punctual -p punctual-daemon -p punctual-hil -p punctual-torture

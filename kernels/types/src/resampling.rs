@@ -166,17 +166,17 @@ impl Direction {
     #[must_use]
     pub fn place(&self, at: u32) -> f32 {
         let (from, to, x) = (self.from as f32, self.to as f32, at as f32);
-        let half_pixel = (x + 0.5) / self.scale - 0.5;
+        let middle = (x + 0.5) / self.scale;
         match self.coordinates {
             _ if self.scale == 1.0 => x,
             Coordinates::Asymmetric => x / self.scale,
-            Coordinates::HalfPixel => half_pixel,
+            Coordinates::HalfPixel => middle - 0.5,
             Coordinates::PytorchHalfPixel if self.to <= 1 => 0.0,
-            Coordinates::PytorchHalfPixel => half_pixel,
+            Coordinates::PytorchHalfPixel => middle - 0.5,
             Coordinates::HalfPixelSymmetric => {
                 let adjustment = to / (self.scale * from);
                 let center = from / 2.0;
-                center * (1.0 - adjustment) + half_pixel
+                center * (1.0 - adjustment) + middle - 0.5
             }
             Coordinates::AlignCorners if self.to <= 1 => 0.0,
             Coordinates::AlignCorners => x * (from - 1.0) / (to - 1.0),
@@ -222,6 +222,16 @@ mod tests {
         let floor = nearest(6, 3, Coordinates::HalfPixel, Rounding::PreferFloor);
         let ceil = nearest(6, 3, Coordinates::HalfPixel, Rounding::PreferCeil);
         assert_eq!((&floor[..], &ceil[..]), (&[0, 2, 4][..], &[1, 3, 5][..]));
+    }
+
+    /// 2 as onnxruntime adds, and a little less in another order of the same sum.
+    #[test]
+    fn a_place_is_summed_from_the_front() {
+        let resampling = Resampling {
+            scale: [1.5; 2],
+            ..resampling(5, 7, Coordinates::HalfPixelSymmetric, Filter::Linear)
+        };
+        assert_eq!(resampling.columns(5).place(3), 2.0);
     }
 
     #[test]

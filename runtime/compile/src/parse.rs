@@ -8,7 +8,7 @@ mod inputs;
 mod names;
 mod nodes;
 
-use error::OPSETS;
+pub(crate) use error::OPSETS;
 pub use error::ParseError;
 pub(crate) use external::External;
 use nodes::Reader;

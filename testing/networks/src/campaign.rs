@@ -1,22 +1,17 @@
-//! All networks of a range of seeds, on several threads.
+//! All networks of a range of seeds.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use std::{fs, thread};
+use std::{fs, io};
 
-use punctual_networks::{Drawn, Engine, Verdict, compare, panics, shrunk};
-use punctual_platform::clock::now_ns;
+use punctual_networks::{Drawn, Engine, Verdict, compare, shrunk};
 use punctual_platform::output;
 use thiserror::Error;
 
 use crate::Arguments;
-
-/// How often progress is said.
-const PROGRESS: Duration = Duration::from_secs(2);
+use crate::seeds::Seeds;
 
 #[derive(Debug, Error)]
 pub enum CampaignError {
@@ -82,39 +77,46 @@ impl Tally {
     }
 }
 
+/// That an engine can run here.
+///
+/// # Errors
+/// [`CampaignError::Engine`].
+pub fn there(engine: Engine) -> Result<(), CampaignError> {
+    engine
+        .is_there()
+        .map_err(|why| CampaignError::Engine { engine, why })
+}
+
+/// Makes the folder for what fails, where one is named.
+///
+/// # Errors
+/// [`CampaignError::Write`].
+pub fn folder(seeds: &Seeds) -> Result<(), CampaignError> {
+    let Some(folder) = &seeds.out else {
+        return Ok(());
+    };
+    fs::create_dir_all(folder).map_err(|source| CampaignError::Write {
+        path: folder.clone(),
+        source,
+    })
+}
+
 /// Draws and compares all networks that the arguments name.
 ///
 /// # Errors
 /// [`CampaignError`].
 pub fn run(arguments: &Arguments) -> Result<Tally, CampaignError> {
     for engine in &arguments.engines {
-        let engine = *engine;
-        engine
-            .is_there()
-            .map_err(|why| CampaignError::Engine { engine, why })?;
+        there(*engine)?;
     }
-    if let Some(folder) = &arguments.out {
-        let failed = |source| CampaignError::Write {
-            path: folder.clone(),
-            source,
-        };
-        fs::create_dir_all(folder).map_err(failed)?;
-    }
-    panics::remember();
+    folder(&arguments.seeds)?;
     let campaign = Campaign {
         arguments,
-        began_ns: now_ns(),
-        next: AtomicU64::new(0),
         tally: Mutex::default(),
     };
-    let processors = thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    thread::scope(|scope| {
-        for _ in 0..arguments.threads.unwrap_or(processors).max(1) {
-            scope.spawn(|| campaign.work());
-        }
-        campaign.progress();
-    });
-    let elapsed = campaign.elapsed();
+    let elapsed = arguments
+        .seeds
+        .each(|seed| campaign.one(seed), || campaign.progress());
     let mut tally = campaign
         .tally
         .into_inner()
@@ -125,35 +127,10 @@ pub fn run(arguments: &Arguments) -> Result<Tally, CampaignError> {
 
 struct Campaign<'a> {
     arguments: &'a Arguments,
-    began_ns: u64,
-    /// How many seeds were taken.
-    next: AtomicU64,
     tally: Mutex<Tally>,
 }
 
 impl Campaign<'_> {
-    fn elapsed(&self) -> Duration {
-        Duration::from_nanos(now_ns() - self.began_ns)
-    }
-
-    fn is_over(&self) -> bool {
-        let limit = self.arguments.seconds.map(Duration::from_secs);
-        limit.is_some_and(|limit| self.elapsed() >= limit)
-    }
-
-    fn work(&self) {
-        while !self.is_over() {
-            // Relaxed: each number is taken once, whatever the order.
-            let at = self.next.fetch_add(1, Ordering::Relaxed);
-            if at >= self.arguments.count {
-                return;
-            }
-            self.one(self.arguments.first.wrapping_add(at));
-        }
-        // The thread that prints the progress ends then, too.
-        self.next.store(self.arguments.count, Ordering::Relaxed);
-    }
-
     fn one(&self, seed: u64) {
         let drawn = Drawn::of(seed);
         let verdict = compare(&drawn, &self.arguments.engines);
@@ -180,57 +157,29 @@ impl Campaign<'_> {
             "  again: cargo run --release -p punctual-networks -- --first {} --count 1{engines}\n",
             drawn.seed
         );
-        if let Some(small) = self
-            .arguments
-            .out
-            .as_ref()
-            .and_then(|_| shrunk(drawn, verdict))
-        {
+        let folder = self.arguments.seeds.out.as_ref();
+        if let Some(small) = folder.and_then(|_| shrunk(drawn, verdict)) {
             let operators = small
                 .graph()
                 .node
                 .iter()
                 .filter_map(|node| node.op_type.as_deref());
             said += &format!("  shrunk: {}\n", operators.collect::<Vec<_>>().join(" "));
-            if let Some(folder) = &self.arguments.out {
+            if let Some(folder) = folder {
                 said += &written(folder, &small, drawn);
             }
         }
         output::note(said.trim_end());
     }
 
-    /// Says on the standard error how far it is, until all seeds are taken.
-    fn progress(&self) {
-        let mut said = Duration::ZERO;
-        loop {
-            let taken = self.next.load(Ordering::Relaxed);
-            if taken >= self.arguments.count {
-                return;
-            }
-            thread::park_timeout(Duration::from_millis(50));
-            if self.elapsed() >= said + PROGRESS {
-                said = self.elapsed();
-                let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-                let line = format!(
-                    "{} of {} networks, {} refused, {} failed, {} s",
-                    tally.networks,
-                    self.arguments.count,
-                    tally.refusals(),
-                    tally.failed,
-                    self.elapsed().as_secs()
-                );
-                drop(tally);
-                let mut stderr = io::stderr().lock();
-                let end = if stderr.is_terminal() { "\r" } else { "\n" };
-                // A line that cannot be written is not needed.
-                let _ = write!(stderr, "{line}{end}");
-            }
-        }
+    fn progress(&self) -> String {
+        let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{} refused, {} failed", tally.refusals(), tally.failed)
     }
 }
 
 /// Writes a network, as it was drawn and shrunk, and says where.
-fn written(folder: &Path, small: &Drawn, drawn: &Drawn) -> String {
+pub fn written(folder: &Path, small: &Drawn, drawn: &Drawn) -> String {
     let (whole, part) = (
         format!("{}.onnx", drawn.seed),
         format!("{}.shrunk.onnx", drawn.seed),

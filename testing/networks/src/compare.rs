@@ -208,7 +208,7 @@ fn agreed(
 }
 
 /// Why the compiler refuses, without names.
-fn reason(error: CompileError) -> String {
+pub(crate) fn reason(error: CompileError) -> String {
     match error {
         CompileError::Nodes(unsupported) => match unsupported.nodes.first() {
             Some(node) => format!("{}: {}", node.operator, node.problem),
@@ -219,6 +219,6 @@ fn reason(error: CompileError) -> String {
 }
 
 /// What `work` gives, or what it said when it panicked.
-fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| panics::last())
 }

@@ -9,6 +9,7 @@ mod compare;
 pub mod draw;
 mod engines;
 mod graph;
+pub mod operators;
 pub mod panics;
 mod requests;
 mod second_look;

@@ -26,6 +26,7 @@ pub fn text(arguments: &Arguments, tally: &Tally) -> String {
     let mut text = String::new();
     let seconds = tally.elapsed.as_secs_f64();
     let last = arguments
+        .seeds
         .first
         .wrapping_add(tally.networks.saturating_sub(1));
     let share = 100.0 * tally.refusals() as f64 / tally.networks.max(1) as f64;
@@ -34,7 +35,7 @@ pub fn text(arguments: &Arguments, tally: &Tally) -> String {
         text,
         "{} networks (seeds {} to {last}) of {} operators in {seconds:.1} s; refused {} ({share:.1}%), failed {}\n",
         tally.networks,
-        arguments.first,
+        arguments.seeds.first,
         tally.operators,
         tally.refusals(),
         tally.failed
@@ -72,7 +73,7 @@ pub fn json(arguments: &Arguments, tally: &Tally) -> Value {
     let refused = reasons(tally).into_iter();
     let refused = refused.map(|(reason, count)| json!({"reason": reason, "networks": count}));
     json!({
-        "first": arguments.first,
+        "first": arguments.seeds.first,
         "networks": tally.networks,
         "operators": tally.operators,
         "seconds": tally.elapsed.as_secs_f64(),

@@ -181,7 +181,7 @@ fn ending_in(drawn: &Drawn, at: usize) -> Option<Drawn> {
 }
 
 fn batch(drawn: &Drawn) -> [Option<i64>; 1] {
-    [drawn.is_of_one_image().then_some(1)]
+    [drawn.images().map(|images| images as i64)]
 }
 
 /// With the result of a node in the place of the first input.

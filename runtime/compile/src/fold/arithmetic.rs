@@ -18,7 +18,6 @@ pub(crate) fn unary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let data = match &operand.data {
         Data::Floats(values) => match (float_function(operator), operator) {
             (_, "IsNaN") => truths(values.iter().map(|value| value.is_nan())),
-            (_, "IsInf") => truths(values.iter().map(|value| value.is_infinite())),
             (Some(function), _) => Data::Floats(values.iter().copied().map(function).collect()),
             (None, _) => return refuse(TYPES),
         },
@@ -36,6 +35,20 @@ pub(crate) fn unary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
         }
     };
     Ok(operand.with(data))
+}
+
+pub(crate) fn is_infinite(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let operand = folding.plain(0)?;
+    let negative = folding.attributes.int("detect_negative", 1)? != 0;
+    let positive = folding.attributes.int("detect_positive", 1)? != 0;
+    folding.count(&operand.dims)?;
+    let is_found = |value: &f32| match *value {
+        f32::INFINITY => positive,
+        f32::NEG_INFINITY => negative,
+        _ => false,
+    };
+    let found = truths(folding.floats(0)?.iter().map(is_found));
+    Ok(operand.with(found))
 }
 
 fn truths(values: impl Iterator<Item = bool>) -> Data {
@@ -270,7 +283,9 @@ pub(crate) fn clip(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
 }
 
 pub(crate) fn cast(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
-    folding.attributes.ignore("saturate"); // Of float8 only.
+    // Of float8 only.
+    folding.attributes.ignore("saturate");
+    folding.attributes.ignore("round_mode");
     let to = folding.attributes.int("to", 0)?;
     let operand = folding.operand(0)?;
     folding.count(&operand.dims)?;
@@ -286,16 +301,27 @@ pub(crate) fn cast(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
 }
 
 pub(crate) fn cast_like(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    // Of float8 only.
+    folding.attributes.ignore("saturate");
+    folding.attributes.ignore("round_mode");
     let (operand, like) = (folding.operand(0)?, folding.operand(1)?);
     folding.count(&operand.dims)?;
-    let to = match like.data {
+    let to = match &like.data {
         Data::Floats(_) => data_type::FLOAT,
         Data::Signed(_) => data_type::INT8,
         Data::Unsigned(_) => data_type::UINT8,
+        Data::Ints(values) if may_be_truths(values) => {
+            return refuse("whether what it is like are integers or booleans is not known");
+        }
         _ => data_type::INT64,
     };
     let data = converted(operand, to)?.ok_or(Problem::Folding { reason: TYPES })?;
     Ok(operand.with(data))
+}
+
+/// Whether a constant may be one of booleans: these are kept as integers.
+pub(crate) fn may_be_truths(values: &[i64]) -> bool {
+    values.iter().all(|value| matches!(value, 0 | 1))
 }
 
 /// The floats without what is behind the point. Where that is no value of the type, processors differ, and it is refused.

@@ -187,7 +187,10 @@ pub(crate) fn split(folding: &mut Folding<'_>) -> Result<Vec<Constant>, Problem>
     let operand = folding.operand(0)?;
     let at = axis(folding.attributes.int("axis", 0)?, operand.dims.len())?;
     let attribute = folding.attributes.ints("split")?.map(<[i64]>::to_vec);
-    folding.attributes.ignore("num_outputs"); // The list of results says the same.
+    let results = folding.node.outputs.len() as i64;
+    folding
+        .attributes
+        .only("num_outputs", results, "the number of its results")?;
     if operand.batch == Some(at) {
         return refuse(BATCH);
     }

@@ -57,6 +57,7 @@ pub(crate) fn filled(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
 
 /// The numbers of all images, or constant numbers.
 pub(crate) fn range(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    folding.attributes.ignore("stash_type"); // Sums are of f64.
     let operands = [folding.plain(0)?, folding.plain(1)?, folding.plain(2)?];
     if operands.iter().any(|operand| operand.elements() != 1) {
         return refuse("its operands are not one number each");

@@ -19,7 +19,8 @@ pub(crate) fn reduce(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let found = match list {
         Some(list) => axes(&list, rank)?,
         None if all_of_nothing => (0..rank).collect(),
-        None => return Ok(operand.clone()),
+        // What is done to each value is done: a length of one value is its size.
+        None => Vec::new(),
     };
     let batch = match operand.batch {
         Some(batch) if found.contains(&batch) => return refuse(BATCH),

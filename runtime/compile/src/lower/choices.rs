@@ -12,6 +12,7 @@ use super::value::Value;
 use super::view_algebra::View;
 use super::views::expanded;
 use super::vocabulary::{Makes, OnnxOperator, family};
+use crate::fold::arithmetic::may_be_truths;
 use crate::fold::layout::broadcast;
 use crate::fold::{Folding, fold, made};
 use crate::graph::{Attribute, Attributes, Constant, Data, Node, ValueId};
@@ -23,7 +24,7 @@ pub(super) const OPERATORS: &[OnnxOperator] = family! {
     "And" => lower truths() fold arithmetic::binary makes Truths,
     "Cast" => lower cast() fold arithmetic::cast makes AttributeTo,
     "CastLike" => lower cast() fold arithmetic::cast_like makes Second,
-    "IsInf" => lower is_infinite() fold arithmetic::unary makes Truths,
+    "IsInf" => lower is_infinite() fold arithmetic::is_infinite makes Truths,
     "IsNaN" => lower is_nan() fold arithmetic::unary makes Truths,
     "Not" => lower not() fold arithmetic::unary makes Truths,
     "Or" => lower truths() fold arithmetic::binary makes Truths,
@@ -87,6 +88,15 @@ impl Lowering<'_> {
         }
         attributes.finish()?;
         let view = self.view(node, 0)?.clone();
+        if let (true, Some(Value::Constant(constant))) = (like, self.operand(node, 1))
+            && let Data::Ints(values) = &constant.data
+            && may_be_truths(values)
+        {
+            let found = Value::Constant(Rc::clone(constant));
+            let expected =
+                "of a type that is known: integers other than 0 and 1, floats, or computed";
+            return Err(self.wrong(1, "target type", &found, expected));
+        }
         let target = to.map_or_else(|| self.numbers(node, 1), Numbers::of_type);
         // A boolean is 0 or 1 in every type.
         let from = self.numbers(node, 0);

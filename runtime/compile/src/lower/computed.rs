@@ -168,7 +168,10 @@ impl Lowering<'_> {
             return self.set(node, Value::View(taken));
         }
         let mut attributes = Attributes::of(node);
-        attributes.only("batch_dims", 1, "1")?;
+        let batch_dims = attributes.int("batch_dims", 0)?;
+        if batch_dims != 1 {
+            return Err(Problem::attribute("batch_dims", &batch_dims, "1"));
+        }
         attributes.finish()?;
         let (data, indices) = (self.view(node, 0)?.clone(), self.view(node, 1)?.clone());
         let fits = data.dims.len() >= 2 && indices.dims.len() == 3;

@@ -270,6 +270,11 @@ impl Lowering<'_> {
         self.limit(node, 1, 1)?;
         let mut attributes = Attributes::of(node);
         let side = block_size(&mut attributes)?;
+        let mode = attributes.text("mode", "DCR")?;
+        if mode != "DCR" {
+            let found = Attribute::Text(mode.to_owned());
+            return Err(Problem::attribute("mode", &found, "DCR"));
+        }
         attributes.finish()?;
         let sizes = self.view(node, 0)?.sizes();
         let (height, width) = (part(&sizes, 2, side)?, part(&sizes, 3, side)?);

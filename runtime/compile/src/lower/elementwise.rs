@@ -191,12 +191,19 @@ impl Lowering<'_> {
 
     pub(super) fn identity(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
+        Attributes::of(node).finish()?;
         let value = self.required(node, 0, "data")?.clone();
         self.set(node, value)
     }
 
     /// Does nothing outside training. Its second result, the mask, stays `Nothing`.
     pub(super) fn dropout(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 3, 2)?;
+        let mut attributes = Attributes::of(node);
+        // Used in training only.
+        attributes.ignore("ratio");
+        attributes.ignore("seed");
+        attributes.finish()?;
         if let Some(mode) = self.optional_ints(node, 2, "training_mode")?
             && mode != [0]
         {

@@ -65,20 +65,17 @@ impl Lowering<'_> {
         }
     }
 
-    /// The input as other integers, or its mask as truths.
+    /// The input's mask as truths.
     fn cast_input(&self, node: &Node) -> Option<Value> {
-        let Some(&Attribute::Int(to)) = node.attributes.get("to") else {
+        let to_bool = Attribute::Int(data_type::BOOL.into());
+        if node.attributes.get("to") != Some(&to_bool) {
             return None;
-        };
-        let to_bool = to == i64::from(data_type::BOOL);
-        let to_ints = [data_type::INT32, data_type::INT64].contains(&i32::try_from(to).ok()?);
+        }
         match self.operand(node, 0)? {
-            Value::Counts(view) if to_bool => Some(Value::Counts(view.clone())),
-            // Of images no value is an integer.
-            Value::View(view) if view.tensor == TensorId(0) && self.graph.tokens => {
+            Value::Counts(view) => Some(Value::Counts(view.clone())),
+            Value::View(view) if view.tensor == TensorId(0) => {
                 let is_mask = self.graph.mask.is_some() && view.start[0] == MASK;
-                let counts = (to_bool && is_mask).then(|| Value::Counts(view.clone()));
-                counts.or_else(|| to_ints.then(|| Value::View(view.clone())))
+                is_mask.then(|| Value::Counts(view.clone()))
             }
             _ => None,
         }

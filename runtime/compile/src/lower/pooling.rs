@@ -71,7 +71,7 @@ impl Lowering<'_> {
             Some(pads) => pads.iter().any(|&pad| pad != 0),
             None => !matches!(attributes.text("auto_pad", "NOTSET")?, "NOTSET" | "VALID"),
         };
-        let counts_padding = padded && attributes.int("count_include_pad", 0)? != 0;
+        let counts_padding = attributes.int("count_include_pad", 0)? != 0 && padded;
         if counts_padding && attributes.int("ceil_mode", 0)? != 0 {
             return self.counted_pool(node);
         }

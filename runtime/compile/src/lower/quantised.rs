@@ -402,6 +402,15 @@ impl Quantising {
         let axis = attributes.int("axis", 1)?;
         attributes.only("block_size", 0, "0")?;
         attributes.only("saturate", 1, "1")?;
+        let precision = attributes.int("precision", 0)?;
+        if ![0, i64::from(data_type::FLOAT)].contains(&precision) {
+            let found = Attribute::Int(precision);
+            return Err(Problem::attribute(
+                "precision",
+                &found,
+                "0 or 1 for float32",
+            ));
+        }
         let output = attributes.int("output_dtype", 0)?;
         attributes.finish()?;
         Ok(Self {

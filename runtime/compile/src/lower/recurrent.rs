@@ -392,7 +392,9 @@ fn activations(
         Cell::Tanh => &["Tanh"],
         Cell::Relu => &["Relu"],
     };
-    if found.iter().eq(usual.repeat(directions)) {
+    // The default of ONNX is that of two directions, of one too.
+    let expected = usual.repeat(directions);
+    if found.iter().take(expected.len()).eq(&expected) {
         return Ok(cell);
     }
     let found = Attribute::Texts(found.to_vec());

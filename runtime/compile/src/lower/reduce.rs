@@ -45,7 +45,8 @@ impl Lowering<'_> {
         let from_operand = self.optional_ints(node, 1, "axes")?;
         let axes = from_operand.or(from_attribute).unwrap_or_default();
         let keeps = attributes.int("keepdims", 1)? != 0;
-        attributes.ignore("noop_with_empty_axes"); // The axes are not empty.
+        // It decides what a reduction of no axes is, which is refused.
+        attributes.int("noop_with_empty_axes", 0)?;
         attributes.finish()?;
         let view = self.view(node, 0)?.clone();
         let mut dims = positions("axes", &axes, view.dims.len())?;
@@ -83,7 +84,12 @@ impl Lowering<'_> {
             "ReduceL1" => {
                 let view = self.covering(node, &view)?;
                 let sizes = self.unary_of(node, &view, UnaryFunction::Absolute)?;
-                self.sum(node, &sizes, &dims)?
+                // A mean times the number of values may miss an integer.
+                if integers {
+                    self.weighted_sum(node, &sizes, &dims, 1.0)?
+                } else {
+                    self.sum(node, &sizes, &dims)?
+                }
             }
             "ReduceLogSum" => {
                 let sum = self.sum(node, &view, &dims)?;

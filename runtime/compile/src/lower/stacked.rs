@@ -273,7 +273,10 @@ impl Lowering<'_> {
                 return listed(1).is_some_and(|axes| axes.iter().all(|axis| *axis > dim as i64));
             }
             "Slice" => listed(3),
-            "ArgMax" | "ArgMin" | "Gather" | "GatherElements" | "Split" => one(0),
+            "ArgMax" | "ArgMin" | "Gather" | "Split" => one(0),
+            "CenterCropPad" | "MeanVarianceNormalization" => listed(2),
+            // They name images by number.
+            "GatherElements" | "ReverseSequence" | "ScatterElements" | "ScatterND" => return false,
             "Softmax" | "LogSoftmax" if node.opset < 13 => one(1),
             "Softmax" | "LogSoftmax" | "TopK" | "LpNormalization" | "LayerNormalization"
             | "RMSNormalization" => one(-1),

@@ -324,14 +324,15 @@ impl Lowering<'_> {
         let mut attributes = Attributes::of(node);
         let axis = attributes.int("axis", 0)?;
         let from_attribute = attributes.ints("split")?.map(<[i64]>::to_vec);
-        attributes.ignore("num_outputs"); // The list of results says the same.
+        let results = node.outputs.len() as i64;
+        attributes.only("num_outputs", results, "the number of its results")?;
         attributes.finish()?;
         let view = self.view(node, 0)?.clone();
         let axis = position("axis", axis, view.dims.len())?;
         let Dim::Known(size) = view.sizes()[axis] else {
             return Err(self.no_slice(node));
         };
-        let results = node.outputs.len().max(1) as i64;
+        let results = results.max(1);
         let each = size.div_euclid(results) + i64::from(size.rem_euclid(results) != 0);
         let lengths = self.optional_ints(node, 1, "split")?.or(from_attribute);
         let equal = (0..results).map(|at| each.min(size - at * each));
@@ -477,7 +478,9 @@ impl Lowering<'_> {
 
     pub(super) fn constant(&mut self, node: &Node) -> Result<(), Problem> {
         let mut attributes = Attributes::of(node);
-        let mut found = None;
+        let floats = |dims, values| Rc::new(Constant::new(dims, Data::Floats(values)));
+        let ints = |dims, values| Rc::new(Constant::new(dims, Data::Ints(values)));
+        let mut constant = None;
         for name in [
             "value",
             "value_float",
@@ -485,20 +488,26 @@ impl Lowering<'_> {
             "value_int",
             "value_ints",
         ] {
-            found = found.or(attributes.take(name));
+            constant = constant.or(match (name, attributes.take(name)) {
+                (_, None) => None,
+                ("value", Some(Attribute::Tensor(tensor))) => Some(Rc::clone(tensor)),
+                ("value_float", Some(Attribute::Float(value))) => {
+                    Some(floats(vec![], vec![*value]))
+                }
+                ("value_floats", Some(Attribute::Floats(values))) => {
+                    Some(floats(vec![values.len()], values.clone()))
+                }
+                ("value_int", Some(Attribute::Int(value))) => Some(ints(vec![], vec![*value])),
+                ("value_ints", Some(Attribute::Ints(values))) => {
+                    Some(ints(vec![values.len()], values.clone()))
+                }
+                (_, Some(other)) => {
+                    return Err(Problem::attribute(name, other, "what its name says"));
+                }
+            });
         }
         attributes.finish()?;
-        let floats = |dims, values| Rc::new(Constant::new(dims, Data::Floats(values)));
-        let ints = |dims, values| Rc::new(Constant::new(dims, Data::Ints(values)));
-        let constant = match found {
-            Some(Attribute::Tensor(tensor)) => Rc::clone(tensor),
-            Some(Attribute::Float(value)) => floats(vec![], vec![*value]),
-            Some(Attribute::Floats(values)) => floats(vec![values.len()], values.clone()),
-            Some(Attribute::Int(value)) => ints(vec![], vec![*value]),
-            Some(Attribute::Ints(values)) => ints(vec![values.len()], values.clone()),
-            Some(other) => return Err(Problem::attribute("value", other, "a tensor or numbers")),
-            None => return Err(Problem::MissingAttribute { name: "value" }),
-        };
+        let constant = constant.ok_or(Problem::MissingAttribute { name: "value" })?;
         self.set(node, Value::Constant(constant))
     }
 }
@@ -554,7 +563,8 @@ fn sliced(view: &View, dim: usize, start: i64, end: i64, step: i64) -> Option<Vi
         Dim::Known(size) => size,
         // All images are the only slice of them.
         Dim::Batches(_) => {
-            return (start == 0 && end > i64::from(i32::MAX) - 1).then(|| view.clone());
+            let is_all = start == 0 && end > i64::from(i32::MAX) - 1 && step == 1;
+            return is_all.then(|| view.clone());
         }
     };
     let [first, count, step] = range(size, start, end, step)?;

@@ -26,6 +26,8 @@ struct Depth {
     stride: i64,
     dilation: i64,
     before: i64,
+    /// With the padding that the file has, but for what rounding up adds.
+    padded: i64,
 }
 
 /// A slice of the operand that a slice of the result reads, by the kernel's position along the depth.
@@ -46,6 +48,14 @@ impl Depth {
     fn transposed_taps(&self, output: i64) -> Vec<Tap> {
         let at = |kernel: i64| output + self.before - kernel * self.dilation;
         self.inside(|kernel| (at(kernel) % self.stride == 0).then(|| at(kernel) / self.stride))
+    }
+
+    /// The kernel's positions that a mean counts where padding counts.
+    fn counted(&self, output: i64) -> usize {
+        let at = |kernel: &i64| output * self.stride + kernel * self.dilation;
+        (0..self.kernel)
+            .filter(|kernel| at(kernel) < self.padded)
+            .count()
     }
 
     fn inside(&self, slice: impl Fn(i64) -> Option<i64>) -> Vec<Tap> {
@@ -184,7 +194,7 @@ impl Lowering<'_> {
                 }
                 _ => self.nodes_of(node).of_node(both.clone(), read)?,
             };
-            let part = taps.len() as f32 / depth.kernel as f32;
+            let part = taps.len() as f32 / depth.counted(output) as f32;
             if is_mean && counts_padding && part < 1.0 {
                 let factor = self.nodes_of(node).number(part);
                 slice = self.nodes_of(node).of("Mul", &[slice, factor])?;
@@ -222,6 +232,7 @@ impl Lowering<'_> {
             return Err(self.no_slice(node));
         };
         let figures = [declared, stride, dilation, before, after, more];
+        let padded = input.saturating_add(before).saturating_add(after);
         let sides = 1..=i64::from(u16::MAX);
         let fits = declared == kernel
             && [kernel, stride, dilation]
@@ -257,6 +268,7 @@ impl Lowering<'_> {
             stride,
             dilation,
             before,
+            padded,
         })
     }
 

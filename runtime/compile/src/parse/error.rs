@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// Versions of the default operator set that this program was written for: from the one that
 /// TorchScript's exporter has written for years to the newest whose changes were read.
-pub(super) const OPSETS: std::ops::RangeInclusive<i64> = 11..=28;
+pub(crate) const OPSETS: std::ops::RangeInclusive<i64> = 11..=28;
 
 /// How deep branches and calls of functions may lie in each other.
 pub(super) const NESTING_MAX: usize = 16;

@@ -9,6 +9,7 @@ mod exits;
 mod external;
 mod folded;
 mod fused;
+mod generated;
 mod hostile;
 mod inputs;
 mod joined;
@@ -20,6 +21,7 @@ mod reduced;
 mod refused;
 mod reported;
 mod resized;
+mod schemas;
 mod tied;
 mod viewed;
 

@@ -90,13 +90,12 @@ impl Drawn {
             .expect("what is drawn has a graph")
     }
 
-    /// Whether the file says that there is one image only.
+    /// How many images the file says that there are, if it does.
     #[must_use]
-    pub fn is_of_one_image(&self) -> bool {
-        let first = self.graph().input.first();
-        let tensor = first.and_then(|input| input.r#type.as_ref()?.tensor_type.as_ref());
-        let shape = tensor.and_then(|tensor| tensor.shape.as_ref());
-        shape.is_some_and(|shape| shape.dim.first().is_some_and(|dim| dim.dim_value.is_some()))
+    pub fn images(&self) -> Option<usize> {
+        let first = self.graph().input.first()?.r#type.as_ref()?;
+        let shape = first.tensor_type.as_ref()?.shape.as_ref()?;
+        usize::try_from(shape.dim.first()?.dim_value?).ok()
     }
 }
 

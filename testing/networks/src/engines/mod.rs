@@ -18,8 +18,9 @@ use thiserror::Error;
 
 pub use onnxruntime::Onnxruntime;
 use onnxruntime::lacks_softmax;
+pub(crate) use onnxruntime::{Numbers, input_values, numbers, session};
 pub(crate) use run::exits;
-pub use run::{Answers, Run, RunError, Subject};
+pub use run::{Answers, OnnxruntimeError, Run, RunError, Subject};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Engine {

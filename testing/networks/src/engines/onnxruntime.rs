@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ort::logging::LogLevel;
 use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, Tensor, TensorElementType, ValueType};
@@ -11,7 +12,7 @@ use punctual_model::reference::Exited;
 use punctual_model::{Exit, ONLY_OUTPUT, Output};
 
 use super::run::{Answers, OnnxruntimeError, Run, RunError, Subject, exits};
-use crate::draw::{Drawn, Numbers};
+use crate::draw::{self, Drawn};
 use crate::requests::Request;
 
 pub struct Onnxruntime<'a> {
@@ -29,20 +30,32 @@ pub fn load(path: Option<&Path>) -> Result<Library, LibraryError> {
     Library::load(path)
 }
 
+/// A session that computes what the file says, one operator after the other.
+///
+/// # Errors
+/// [`OnnxruntimeError`].
+pub(crate) fn session(drawn: &Drawn) -> Result<Session, OnnxruntimeError> {
+    let library = load(None)?;
+    let session = Session::builder(library.environment())?
+        .with_intra_threads(1)
+        .map_err(ort::Error::from)?
+        // It also returns what it would print.
+        .with_log_level(LogLevel::Fatal)
+        .map_err(ort::Error::from)?
+        .with_optimization_level(GraphOptimizationLevel::Disable)
+        .map_err(ort::Error::from)?
+        // It would leave out the bytes in the middle of two conversions, and what they cannot hold.
+        .with_config_entry("session.disable_double_qdq_remover", "1")
+        .map_err(ort::Error::from)?
+        .commit_from_memory(&drawn.bytes())?;
+    Ok(session)
+}
+
 impl<'a> Onnxruntime<'a> {
     /// # Errors
     /// [`OnnxruntimeError`].
     pub fn start(subject: &'a Subject<'a>) -> Result<Self, OnnxruntimeError> {
-        let library = load(None)?;
-        let session = Session::builder(library.environment())?
-            .with_intra_threads(1)
-            .map_err(ort::Error::from)?
-            .with_optimization_level(GraphOptimizationLevel::Disable)
-            .map_err(ort::Error::from)?
-            // It would leave out the bytes in the middle of two conversions, and what they cannot hold.
-            .with_config_entry("session.disable_double_qdq_remover", "1")
-            .map_err(ort::Error::from)?
-            .commit_from_memory(&subject.drawn.bytes())?;
+        let session = session(subject.drawn)?;
         let all: Vec<String> = session
             .outputs()
             .iter()
@@ -68,20 +81,20 @@ impl<'a> Onnxruntime<'a> {
     }
 
     fn run_some(&mut self, requests: &[&Request]) -> Result<Answers, OnnxruntimeError> {
-        let inputs = inputs(self.subject.drawn, requests)?;
+        let inputs = input_values(self.subject.drawn, requests)?;
         let results = self.session.run(inputs)?;
         let mut answers = vec![Vec::new(); requests.len()];
         for (names, confidence) in &self.names {
             let mut exited = vec![Exited::default(); requests.len()];
             for name in names {
-                let values = floats(name, &results[name.as_str()])?;
+                let Numbers { values, .. } = numbers(name, &results[name.as_str()])?;
                 let each = values.len() / requests.len();
                 for (exited, values) in exited.iter_mut().zip(values.chunks_exact(each.max(1))) {
                     exited.outputs.push(values.to_vec());
                 }
             }
             if let Some(name) = confidence {
-                let values = floats(name, &results[name.as_str()])?;
+                let Numbers { values, .. } = numbers(name, &results[name.as_str()])?;
                 for (exited, value) in exited.iter_mut().zip(values) {
                     exited.confidence = Some(value);
                 }
@@ -96,12 +109,10 @@ impl<'a> Onnxruntime<'a> {
 
 impl Run for Onnxruntime<'_> {
     fn run(&mut self, requests: &[&Request]) -> Result<Answers, RunError> {
-        if !self.subject.drawn.is_of_one_image() {
-            return Ok(self.run_some(requests)?);
-        }
+        let together = self.subject.drawn.images().unwrap_or(requests.len());
         let mut answers = Vec::new();
-        for request in requests {
-            answers.extend(self.run_some(&[request])?);
+        for requests in requests.chunks(together.max(1)) {
+            answers.extend(self.run_some(requests)?);
         }
         Ok(answers)
     }
@@ -123,7 +134,7 @@ fn found(all: &[String], exit: &str, output: &str) -> Result<String, Onnxruntime
 }
 
 /// The requests' inputs, side by side.
-fn inputs<'r>(
+pub(crate) fn input_values<'r>(
     drawn: &Drawn,
     requests: &[&Request],
 ) -> Result<Vec<(String, SessionInputValue<'r>)>, ort::Error> {
@@ -137,8 +148,10 @@ fn inputs<'r>(
             .iter()
             .flat_map(|request| request[at].iter().copied());
         let value: SessionInputValue<'r> = match input.numbers {
-            Numbers::Floats => Tensor::from_array((shape, values.collect::<Vec<f32>>()))?.into(),
-            Numbers::Tokens(_) => {
+            draw::Numbers::Floats => {
+                Tensor::from_array((shape, values.collect::<Vec<f32>>()))?.into()
+            }
+            draw::Numbers::Tokens(_) => {
                 let values: Vec<i64> = values.map(|value| value as i64).collect();
                 Tensor::from_array((shape, values))?.into()
             }
@@ -148,7 +161,14 @@ fn inputs<'r>(
     Ok(inputs)
 }
 
-fn floats(name: &str, value: &DynValue) -> Result<Vec<f32>, OnnxruntimeError> {
+/// What a tensor of onnxruntime holds.
+pub(crate) struct Numbers {
+    pub values: Vec<f32>,
+    /// Whether they are integers or booleans.
+    pub exact: bool,
+}
+
+pub(crate) fn numbers(name: &str, value: &DynValue) -> Result<Numbers, OnnxruntimeError> {
     let unknown = || OnnxruntimeError::Type {
         name: name.to_owned(),
         found: format!("{:?}", value.dtype()),
@@ -156,10 +176,14 @@ fn floats(name: &str, value: &DynValue) -> Result<Vec<f32>, OnnxruntimeError> {
     let ValueType::Tensor { ty, .. } = value.dtype() else {
         return Err(unknown());
     };
-    Ok(match ty {
+    let values = match ty {
         TensorElementType::Float32 => value.try_extract_tensor::<f32>()?.1.to_vec(),
         TensorElementType::Int64 => {
             let (_, values) = value.try_extract_tensor::<i64>()?;
+            values.iter().map(|&value| value as f32).collect()
+        }
+        TensorElementType::Int32 => {
+            let (_, values) = value.try_extract_tensor::<i32>()?;
             values.iter().map(|&value| value as f32).collect()
         }
         TensorElementType::Bool => {
@@ -167,7 +191,9 @@ fn floats(name: &str, value: &DynValue) -> Result<Vec<f32>, OnnxruntimeError> {
             values.iter().map(|&value| f32::from(value)).collect()
         }
         _ => return Err(unknown()),
-    })
+    };
+    let exact = *ty != TensorElementType::Float32;
+    Ok(Numbers { values, exact })
 }
 
 /// Whether the file ends an output with a softmax that the compiler left out.

@@ -115,7 +115,7 @@ impl Lowering<'_> {
         let mut kept = positions("axes", &axes, sizes.len())?;
         if row.lowering.fixed == Some(1) {
             // The mean over one image is the image.
-            kept.retain(|axis| matches!(sizes[*axis], Dim::Known(_)));
+            kept.retain(|axis| sizes[*axis] != Dim::Batches(1));
         }
         let axes = || {
             (
