@@ -36,7 +36,7 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// Does `one` for each seed, and says on the standard error what `progress` says of those that are done. Gives the time
+    /// Does `one` for each seed, and writes `progress` of those that are done to the standard error. Gives the time
     /// that all took.
     pub fn each(&self, one: impl Fn(u64) + Sync, progress: impl Fn() -> String) -> Duration {
         panics::remember();

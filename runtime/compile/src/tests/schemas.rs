@@ -1,5 +1,5 @@
-//! What ONNX says of each operator's attributes, in each version, against what the compiler makes of them: none is passed
-//! over, and each has its default. `tests/data/schemas.py` writes what ONNX says.
+//! The schemas of ONNX, by operator and version, and the attributes that the compiler reads: none is passed over, and each
+//! has its default. `tests/data/schemas.py` records the schemas.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -349,7 +349,7 @@ impl fmt::Display for Case<'_> {
     }
 }
 
-/// What `wrong` says of each attribute of each version of each operator, and of one that none has.
+/// The findings of `wrong` about each attribute of each version of each operator, and about one that none has.
 fn all_wrong(wrong: impl Fn(&Case<'_>, &str, &Json) -> Option<String>) -> Vec<String> {
     let recorded = recorded();
     let mut all = Vec::new();

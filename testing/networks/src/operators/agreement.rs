@@ -97,7 +97,7 @@ fn requests(drawn: &Drawn) -> Vec<Request> {
     (0..images).map(of_image).collect()
 }
 
-/// `[output]` what onnxruntime says of the whole batch.
+/// `[output]` onnxruntime's values of the whole batch.
 fn expected(drawn: &Drawn, requests: &[Request]) -> Result<Vec<Numbers>, OnnxruntimeError> {
     let mut session: Session = session(drawn)?;
     let requests: Vec<&Request> = requests.iter().collect();

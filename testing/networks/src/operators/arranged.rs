@@ -120,8 +120,7 @@ pub(super) fn gather(drawing: &mut Drawing, operator: &'static str) -> Vec<Value
     drawing.result(operator, &[&x, &places], vec![int("axis", axis)], kind, &to)
 }
 
-/// Positions below `size` that are computed from an input, or are constants: where the file has a fixed batch, as constants
-/// are of so many images.
+/// Positions below `size`, computed from an input, or constants; in a file of a fixed batch those of all images.
 fn some_positions(drawing: &mut Drawing, dims: &[i64], size: i64) -> String {
     if drawing.known || (drawing.has_fixed_batch() && drawing.one_in(2)) {
         return positions(drawing, dims, size);

@@ -21,7 +21,7 @@ const ELEMENTS_MAX: i64 = 256;
 pub(super) struct Value {
     pub name: String,
     pub kind: i32,
-    /// The batch among them; none where nobody needs them.
+    /// The batch among them; none where they are not known.
     pub dims: Vec<i64>,
     /// Whether it is known when compiling.
     pub known: bool,

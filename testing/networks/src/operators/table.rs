@@ -231,9 +231,9 @@ fn curve(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
 /// Dimensions that are repeated to these.
 fn repeated(drawing: &mut Drawing, dims: &[i64]) -> Vec<i64> {
     let mut own = dims.to_vec();
-    for at in 0..own.len() {
+    for size in &mut own {
         if drawing.one_in(4) {
-            own[at] = 1;
+            *size = 1;
         }
     }
     let without = match drawing.random.below(4) {
