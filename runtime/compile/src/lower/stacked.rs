@@ -7,6 +7,7 @@ use super::lowering::Lowering;
 use super::value::Value;
 use super::view_algebra::{Axis, BATCH, View};
 use super::views::position;
+use super::vocabulary::OnnxOperator;
 use crate::fold::layout::resolved;
 use crate::graph::{Attributes, Node, ValueId};
 use crate::integer::Dim;
@@ -43,6 +44,38 @@ fn batch(sizes: &[Dim]) -> Option<usize> {
     sizes
         .iter()
         .position(|size| matches!(size, Dim::Batches(_)))
+}
+
+/// Whether an operator does the same with all images of a batch, whatever its attributes and further operands are.
+fn treats_images_alone(name: &str, operands: usize) -> bool {
+    let families = [
+        super::convolution::OPERATORS,
+        super::copies::OPERATORS,
+        super::curves::OPERATORS,
+        super::elementwise::OPERATORS,
+        super::pooling::OPERATORS,
+        super::recurrent::OPERATORS,
+        super::resize::OPERATORS,
+        super::transposed::OPERATORS,
+    ];
+    let one_of =
+        |operators: &[OnnxOperator]| operators.iter().any(|operator| operator.name == name);
+    families.into_iter().any(one_of)
+        || (operands == 1 && one_of(super::arithmetic::OPERATORS))
+        || matches!(
+            name,
+            "Cast"
+                | "DequantizeLinear"
+                | "Gemm"
+                | "GroupNormalization"
+                | "InstanceNormalization"
+                | "IsInf"
+                | "IsNaN"
+                | "Not"
+                | "Pad"
+                | "QuantizeLinear"
+                | "Transpose"
+        )
 }
 
 /// What one operand gives to each part of a result.
@@ -274,14 +307,10 @@ impl Lowering<'_> {
             }
             "Slice" => listed(3),
             "ArgMax" | "ArgMin" | "Gather" | "Split" => one(0),
-            "CenterCropPad" | "MeanVarianceNormalization" => listed(2),
-            // They name images by number.
-            "GatherElements" | "ReverseSequence" | "ScatterElements" | "ScatterND" => return false,
             "Softmax" | "LogSoftmax" if node.opset < 13 => one(1),
             "Softmax" | "LogSoftmax" | "TopK" | "LpNormalization" | "LayerNormalization"
             | "RMSNormalization" => one(-1),
-            // Each of them does the same with all images of a batch.
-            _ => return true,
+            name => return treats_images_alone(name, node.inputs.len()),
         };
         let axes = axes.map(|axes| super::views::positions("axes", &axes, rank));
         axes.is_some_and(|axes| axes.is_ok_and(|axes| axes.iter().all(|axis| *axis != dim)))
