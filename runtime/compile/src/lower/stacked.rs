@@ -214,7 +214,8 @@ impl Lowering<'_> {
         if node.operator != "Reshape" {
             return self.of_operands(node);
         }
-        let view = self.view(node, 0)?.clone();
+        let value = self.required(node, 0, "data")?.clone();
+        let view = self.tensor_of(node, &value)?;
         let mut from = view.sizes();
         if let Some(batch) = batch(&from) {
             from[batch] = Dim::Batches(stack.parts.len() as i64);

@@ -230,3 +230,39 @@ fn batches_one_behind_the_other_are_computed_each_and_taken_apart_again() {
         "{message}"
     );
 }
+
+#[test]
+fn products_of_each_frame_may_be_reshaped() {
+    // Three frames in the batch: the products of their pixels, as one row each.
+    let onnx = Onnx::new()
+        .ints("frames", &[-1, 1, 8, 8])
+        .ints("pixels", &[0, 2, 64])
+        .ints("row", &[0, 4096])
+        .ints("together", &[-1, 3])
+        .floats("w", &[2, 1, 1, 1])
+        .node("Reshape", "image frames", "f", &[])
+        .node("Conv", "f w", "c", &[])
+        .node("Reshape", "c pixels", "p", &[])
+        .node("Transpose", "p", "t", &[ints_of("perm", &[0, 2, 1])])
+        .node("MatMul", "t p", "m", &[])
+        .node("Reshape", "m row", "r", &[])
+        .node(
+            "ReduceMax",
+            "r",
+            "most",
+            &[ints_of("axes", &[1]), int("keepdims", 0)],
+        )
+        .node("Reshape", "most together", "exit_0", &[])
+        .output("exit_0");
+    let package = super::compiled_for_outputs(&onnx).unwrap().package;
+    // A frame's largest product is that of its largest value with itself.
+    let image: Vec<f32> = (0..192).map(|at| 1.0 + (at / 64) as f32).collect();
+    let found = reference::run_all(package.network(), &[&image]);
+    let found = found[0].as_ref().unwrap().outputs[0].clone();
+    assert_eq!(found.len(), 3);
+    let ratios = [found[1] / found[0], found[2] / found[0]];
+    assert!(
+        (ratios[0] - 4.0).abs() < 1e-4 && (ratios[1] - 9.0).abs() < 1e-4,
+        "{found:?}"
+    );
+}
