@@ -21,27 +21,30 @@ fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-#[test]
-fn a_network_is_compared_when_it_is_compiled_if_that_is_asked_for() {
+/// What compiling a small network prints; the package is a file of this name.
+fn classifier_compiled(package: &str, more: &[&str]) -> String {
     // Small: the reference takes its time.
     let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documented/classifier.onnx");
-    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("verified.punctual");
-    let compile = |more: &[&str]| {
-        let line = [
-            "compile",
-            shown(&network),
-            "--normalise",
-            "imagenet",
-            "--answer",
-            "classes",
-            "--no-images",
-            "--output",
-            shown(&package),
-        ];
-        let compiled = punctual(&[&line, more].concat());
-        assert_eq!(compiled.status.code(), Some(0), "{compiled:?}");
-        printed(&compiled)
-    };
+    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join(package);
+    let line = [
+        "compile",
+        shown(&network),
+        "--normalise",
+        "imagenet",
+        "--answer",
+        "classes",
+        "--no-images",
+        "--output",
+        shown(&package),
+    ];
+    let compiled = punctual(&[&line, more].concat());
+    assert_eq!(compiled.status.code(), Some(0), "{compiled:?}");
+    printed(&compiled)
+}
+
+#[test]
+fn a_network_is_compared_when_it_is_compiled_if_that_is_asked_for() {
+    let compile = |more: &[&str]| classifier_compiled("verified.punctual", more);
     let text = compile(&["--verify"]);
     let words = "inputs at batch 1, 8: ";
     assert!(
@@ -136,28 +139,12 @@ fn a_profile_that_cannot_be_parsed_ends_the_check_with_bad_input() {
 
 #[test]
 fn calibration_records_that_a_new_package_lacks_are_missed_aloud() {
-    let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documented/classifier.onnx");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (package, records) = (folder.join("records.punctual"), folder.join("records.json"));
+    let records = Path::new(env!("CARGO_TARGET_TMPDIR")).join("records.json");
     let exit = r#"{"confidence": 9, "correct": true}"#;
     let sample = format!(r#"{{"exits": [{exit}, {exit}]}}"#);
     let two = format!(r#"{{"samples": [{sample}, {sample}]}}"#);
     std::fs::write(&records, two).expect("a file");
-    let compile = |more: &[&str]| {
-        let line = [
-            "compile",
-            shown(&network),
-            "--normalise",
-            "imagenet",
-            "--answer",
-            "classes",
-            "--no-images",
-        ];
-        let output = ["--output", shown(&package)];
-        let compiled = punctual(&[&line[..], &output, more].concat());
-        assert_eq!(compiled.status.code(), Some(0), "{compiled:?}");
-        printed(&compiled)
-    };
+    let compile = |more: &[&str]| classifier_compiled("records.punctual", more);
     let with = ["--calibration", shown(&records)];
     let said = |text: &str| text.contains("calibration records of 2 samples");
     assert!(!said(&compile(&with)) && !said(&compile(&with)));

@@ -26,7 +26,7 @@ const HANDED_ON: &[&str] = &[
     "QuantizeLinear",
 ];
 
-/// Multiplications that take as long as a word of memory is worth: all of them together take seconds at most.
+/// Multiplications that count as one word of what folding may make, so that the interpreter takes seconds for a file at most.
 const MULTIPLICATIONS_A_WORD: u64 = 16;
 
 impl Lowering<'_> {

@@ -1,7 +1,6 @@
 //! Values written to places that are known when compiling, and taken from such: ScatterND and ScatterElements, GatherND and
-//! GatherElements. The result takes each of its
-//! values either from the data or from the update that is written there last; of updates that are combined, the first at
-//! all places, then the second, and so on.
+//! GatherElements. A scatter's result takes each of its values either from the data or from the update that is written
+//! there last; of updates that are combined, the first at all places, then the second, and so on.
 
 use std::rc::Rc;
 
@@ -94,6 +93,7 @@ impl Lowering<'_> {
         let dims: Vec<usize> = sizes[1..].iter().map(|size| extent(*size)).collect();
         let of_indices = &indices.dims[1..];
         let to = along_lines(&dims, of_indices, axis - 1, &along);
+        let to = to.ok_or_else(|| self.unknown_places(node))?;
         let (places, values, to) = as_slices(&dims, of_indices, axis - 1, to);
         let written = Written {
             data: self.as_places(node, DATA, [places, values], 0)?,
@@ -335,7 +335,8 @@ impl Lowering<'_> {
         self.taken_along(node, view, &indices, 1)
     }
 
-    /// Slices of the first dimensions at constant tuples of positions: GatherND where the batch is none of these.
+    /// Slices of the first dimensions at constant tuples of positions, of which none is of the batch: GatherND. With
+    /// `by_batch` the dimensions behind the batch, of images that share their tuples.
     pub(super) fn gathered_tuples(
         &mut self,
         node: &Node,
@@ -345,27 +346,27 @@ impl Lowering<'_> {
         let Some(indices) = self.constant_integers(node, INDICES).cloned() else {
             return Ok(None);
         };
-        let Some((&depth, outer)) = indices.dims.split_last() else {
-            return Ok(None);
-        };
         let sizes = view.sizes();
-        if by_batch {
-            return self.tuples_of_images(node, &view, &indices);
-        }
-        let Some(batch) = (depth..sizes.len()).find(|&at| view.is_batch(at)) else {
+        let first = usize::from(by_batch);
+        let Some((&depth @ 1.., outer)) = indices.dims.split_last() else {
             return Ok(None);
         };
-        let places: Vec<usize> = sizes[..depth].iter().map(|size| extent(*size)).collect();
-        let Some(from) = self
-            .tuples(&indices, 0, &places)
-            .filter(|from| !from.is_empty())
-        else {
+        let behind = first.saturating_add(depth);
+        let mut others = (0..first).chain(behind..sizes.len());
+        let Some(batch) = others.find(|&at| view.is_batch(at)) else {
             return Ok(None);
         };
-        let values: Vec<Dim> = (depth..sizes.len())
-            .filter(|at| *at != batch)
-            .map(|at| sizes[at])
-            .collect();
+        let shares = !by_batch || (batch == 0 && outer.first() == Some(&1));
+        let Some(named) = sizes.get(first..behind).filter(|_| shares) else {
+            return Ok(None);
+        };
+        let places: Vec<usize> = named.iter().map(|size| extent(*size)).collect();
+        let from = self.tuples(&indices, 0, &places);
+        let Some(from) = from.filter(|from| !from.is_empty()) else {
+            return Ok(None);
+        };
+        let values = (behind..sizes.len()).filter(|at| *at != batch);
+        let values: Vec<Dim> = values.map(|at| sizes[at]).collect();
         let all = values.iter().map(|size| extent(*size)).product();
         let Part::View(data) = self.as_places(node, DATA, [places.iter().product(), all], batch)?
         else {
@@ -373,54 +374,20 @@ impl Lowering<'_> {
         };
         let from: Vec<i64> = from.into_iter().map(|at| at as i64).collect();
         let taken = self.at_places(node, &data, &from)?;
-        let outer = outer.iter().map(|&size| Dim::Known(size as i64));
-        let to: Vec<Dim> = [Dim::Batches(1)]
-            .into_iter()
-            .chain(outer.clone())
-            .chain(values)
-            .collect();
+        let outer = outer[first..].iter().map(|&size| Dim::Known(size as i64));
+        let outer: Vec<Dim> = outer.collect();
+        let to = [&[Dim::Batches(1)], &outer[..], &values].concat();
         let taken = self.reshaped(node, &taken, &to)?;
         let mut order: Vec<usize> = (1..to.len()).collect();
-        order.insert(outer.len() + batch - depth, 0);
+        order.insert(
+            if by_batch {
+                0
+            } else {
+                outer.len() + batch - depth
+            },
+            0,
+        );
         Ok(Some(taken.permute(&order)))
-    }
-
-    /// As [`gathered_tuples`](Self::gathered_tuples), of the dimensions behind the batch: `batch_dims` is 1.
-    fn tuples_of_images(
-        &mut self,
-        node: &Node,
-        view: &View,
-        indices: &Constant,
-    ) -> Result<Option<View>, Problem> {
-        let sizes = view.sizes();
-        let [images, ref outer @ .., depth] = indices.dims[..] else {
-            return Ok(None);
-        };
-        if images != 1 || !view.is_batch(0) || depth == 0 || depth >= sizes.len() {
-            return Ok(None);
-        }
-        let places: Vec<usize> = sizes[1..=depth].iter().map(|size| extent(*size)).collect();
-        let Some(from) = self
-            .tuples(indices, 0, &places)
-            .filter(|from| !from.is_empty())
-        else {
-            return Ok(None);
-        };
-        let values = &sizes[depth + 1..];
-        let all = values.iter().map(|size| extent(*size)).product();
-        let Part::View(data) = self.as_places(node, DATA, [places.iter().product(), all], 0)?
-        else {
-            return Ok(None);
-        };
-        let from: Vec<i64> = from.into_iter().map(|at| at as i64).collect();
-        let taken = self.at_places(node, &data, &from)?;
-        let outer = outer.iter().map(|&size| Dim::Known(size as i64));
-        let to: Vec<Dim> = [Dim::Batches(1)]
-            .into_iter()
-            .chain(outer)
-            .chain(values.iter().copied())
-            .collect();
-        self.reshaped(node, &taken, &to).map(Some)
     }
 
     /// Values at constant positions along a dimension, (N, ...), where each line may have its own: GatherElements.
@@ -446,7 +413,9 @@ impl Lowering<'_> {
             return Ok(None);
         };
         let dims: Vec<usize> = sizes[1..].iter().map(|size| extent(*size)).collect();
-        let from = along_lines(&dims, &indices.dims[1..], dim - 1, &along);
+        let Some(from) = along_lines(&dims, &indices.dims[1..], dim - 1, &along) else {
+            return Ok(None);
+        };
         let (places, values, from) = as_slices(&dims, &indices.dims[1..], dim - 1, from);
         let Part::View(data) = self.as_places(node, DATA, [places, values], 0)? else {
             return Ok(None);
@@ -461,8 +430,18 @@ impl Lowering<'_> {
     }
 }
 
-/// The place of each index, where it counts along one dimension and its own position along the others.
-fn along_lines(dims: &[usize], of_indices: &[usize], axis: usize, along: &[usize]) -> Vec<usize> {
+/// The place of each index, where it counts along one dimension and its own position along the others; `None` if one of
+/// these is outside.
+fn along_lines(
+    dims: &[usize],
+    of_indices: &[usize],
+    axis: usize,
+    along: &[usize],
+) -> Option<Vec<usize>> {
+    let fits = |dim: usize| dim == axis || of_indices[dim] <= dims[dim];
+    if !(0..dims.len()).all(fits) {
+        return None;
+    }
     let place = |(at, &index): (usize, &usize)| {
         let (mut rest, mut place, mut step) = (at, 0, 1);
         for dim in (0..dims.len()).rev() {
@@ -473,7 +452,7 @@ fn along_lines(dims: &[usize], of_indices: &[usize], axis: usize, along: &[usize
         }
         place
     };
-    along.iter().enumerate().map(place).collect()
+    Some(along.iter().enumerate().map(place).collect())
 }
 
 fn extent(size: Dim) -> usize {

@@ -4,7 +4,7 @@
 //! with every `s`-th value of the kernel. One convolution computes all of them as channels, and a view brings these to
 //! their pixels.
 
-use punctual_model::{KERNEL_MAX, Tensor, TensorId, WEIGHTS_MAX};
+use punctual_model::{DIMENSION_MAX, KERNEL_MAX, Tensor, TensorId, WEIGHTS_MAX};
 use punctual_types::{Extent, Padding, Window};
 
 use super::convolution::{dimension, of_weights, pads, two};
@@ -175,6 +175,10 @@ fn sides(
             && side.contains(&stride[at])
             && side.contains(&dilation[at])
             && (0..stride[at].max(dilation[at])).contains(&more[at])
+            && (0..=i64::from(DIMENSION_MAX)).contains(&asked[at])
+            && [pads[at], pads[at + 2]]
+                .iter()
+                .all(|pad| (0..1 << 24).contains(pad))
     };
     let unfit = || {
         let found = Attribute::Ints([&kernel[..], &dilation, &stride, &pads, &more].concat());

@@ -113,7 +113,8 @@ impl Lowering<'_> {
             return Err(self.wrong(1, "weights", found, expected));
         };
         let groups = usize::try_from(Attributes::of(node).int("group", 1)?).unwrap_or(0);
-        let inputs = weights.dims[usize::from(!transposed)] * if transposed { 1 } else { groups };
+        let of_groups = if transposed { 1 } else { groups };
+        let inputs = weights.dims[usize::from(!transposed)].saturating_mul(of_groups);
         let channels = view.sizes()[1];
         if groups == 0 || channels != Dim::Known(inputs as i64) || !inputs.is_multiple_of(groups) {
             let found = self.required(node, 1, "weights")?;

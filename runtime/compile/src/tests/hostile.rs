@@ -7,9 +7,9 @@ use prost::Message;
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
 
-use super::builder::{Onnx, everything, int};
-use super::{compiled, options};
-use crate::schema::{GraphProto, ModelProto, TensorProto};
+use super::builder::{Onnx, everything, int, ints_of};
+use super::{compiled, compiled_for_outputs, options};
+use crate::schema::{AttributeProto, GraphProto, ModelProto, TensorProto, data_type};
 use crate::{Compiled, InputOptions, compile};
 use punctual_model::{AnswerKind, Calibration, Package, reference};
 
@@ -281,4 +281,51 @@ fn run(compiled: &Compiled) -> usize {
     device.load_vectors(0, &inputs[1..]);
     assert!(!device.exits(1).is_empty());
     1
+}
+
+#[test]
+fn places_windows_and_groups_beyond_all_bounds_are_refused() {
+    let base = || {
+        Onnx::new()
+            .floats("updates", &[1, 3, 9, 8])
+            .floats("kernels", &[3, 2, 3, 3])
+            .floats("volume_w", &[2, 3, 1, 1, 1])
+            .ints("volume", &[0, 3, 2, 4, 8])
+            .ints("long", &[0; 216])
+            .ints("nine", &[1, 3, 9, 8])
+            .ints("none", &[])
+            .ints("empty", &[2, 0])
+            .node("Reshape", "long nine", "beyond", &[])
+            .node("ConstantOfShape", "empty", "no_tuples", &[])
+            .node(
+                "Cast",
+                "no_tuples",
+                "tuples",
+                &[int("to", data_type::INT64.into())],
+            )
+            .node("Relu", "image", "r", &[])
+            .node("Reshape", "r volume", "v", &[])
+    };
+    let huge = i64::MAX;
+    let nodes: [(&str, &str, &[AttributeProto]); 7] = [
+        ("ScatterElements", "r beyond updates", &[int("axis", 1)]),
+        ("GatherElements", "r beyond", &[int("axis", 1)]),
+        ("GatherND", "r tuples", &[]),
+        ("Conv", "v volume_w", &[int("group", huge)]),
+        ("ConvTranspose", "r kernels", &[ints_of("pads", &[huge; 4])]),
+        (
+            "ConvTranspose",
+            "r kernels",
+            &[ints_of("pads", &[i64::MIN; 4])],
+        ),
+        (
+            "ConvTranspose",
+            "r kernels",
+            &[ints_of("output_shape", &[i64::MIN, huge])],
+        ),
+    ];
+    for (operator, inputs, attributes) in nodes {
+        let onnx = base().node(operator, inputs, "x", attributes).output("x");
+        assert!(compiled_for_outputs(&onnx).is_err(), "{operator} {inputs}");
+    }
 }

@@ -251,7 +251,7 @@ impl Lowering<'_> {
         let time = position("time_axis", time, sizes.len())?;
         let images = position("batch_axis", images, sizes.len())?;
         let same = lengths.windows(2).all(|pair| pair[0] == pair[1]);
-        let (Some(&length), Dim::Known(steps), Dim::Batches(1), true) =
+        let (Some(&length @ 0..), Dim::Known(steps), Dim::Batches(1), true) =
             (lengths.first(), sizes[time], sizes[images], same)
         else {
             return Err(row.wrong(1, "sequence_lens", "one length, of all images"));
