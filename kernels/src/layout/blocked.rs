@@ -171,6 +171,10 @@ impl BlockedLayout {
     /// A caller that owns the tensor gets the disjoint `&mut` pieces of several parts by
     /// `split_at_mut` at these ranges' ends.
     pub fn part(&self, part: Part) -> Range<usize> {
+        if part.of == 1 {
+            // Without the divisions, which count where an operator takes 200 ns.
+            return 0..self.len();
+        }
         let rows = self.rows(part);
         self.row_boundary(rows.start)..self.row_boundary(rows.end)
     }

@@ -400,6 +400,8 @@ impl Team {
         let stage = &model.stages[usize::from(job.stage.load(Ordering::Relaxed))];
         // Before the steps: after the last meeting the leader may write the next job.
         let writes_late = self.writes_late(stage);
+        // In one place for all steps: it is 4 KiB, which would be copied for each.
+        let mut images = Vec::new();
         let mut before = now();
         let last = stage.steps.len() - 1;
         for (index, step) in stage.steps.iter().enumerate() {
@@ -407,7 +409,7 @@ impl Team {
                 // SAFETY: this function's own promise.
                 let packed = unsafe { self.weights.read(id, step.weights.clone()) };
                 // SAFETY: as above, and the meeting below: all seats are in this same step.
-                unsafe { self.run_step(seat, model, stage, index, packed) };
+                unsafe { self.run_step(seat, model, stage, index, packed, &mut images) };
             }));
             if ran.is_err() {
                 // Relaxed: the meeting publishes it.
@@ -441,17 +443,19 @@ impl Team {
         }
     }
 
-    /// Runs a seat's part of a step, and writes the outputs that are written from its rows.
+    /// Runs a seat's part of a step, and writes the outputs that are written from its rows. `images` is room for the
+    /// members' tensors, empty before and after.
     ///
     /// # Safety
     /// As for [`run_job`](Self::run_job); and no seat is in another step.
-    unsafe fn run_step(
-        &self,
+    unsafe fn run_step<'a>(
+        &'a self,
         seat: Seat,
         model: &LoadedModel,
         stage: &Executable,
         index: usize,
         packed: &[f32],
+        images: &mut Vec<Image<'a>, BATCH_MAX>,
     ) {
         let step = &stage.steps[index];
         let members = usize::from(self.job.members.load(Ordering::Relaxed));
@@ -472,17 +476,10 @@ impl Team {
             };
             assert!(written.start >= whole.start && written.end <= whole.end);
             // SAFETY: the caller's promise; what is written is inside the seat's own part.
-            let mut images = unsafe { self.images(stage, step, written) };
+            unsafe { self.lend_images(stage, step, written, images) };
             // SAFETY: a seat's scratch memory is its own.
             let scratch = unsafe { self.scratch.write(self.scratch_range(seat.index)) };
-            step.run(
-                packed,
-                &model.specialised,
-                part,
-                seat.of,
-                &mut images,
-                scratch,
-            );
+            step.run(packed, &model.specialised, part, seat.of, images, scratch);
             for output in stage.outputs_of(index) {
                 for (member, image) in images.iter().enumerate() {
                     self.write_output(output, member, |to| {
@@ -491,6 +488,7 @@ impl Team {
                     });
                 }
             }
+            images.clear();
         }
     }
 
@@ -547,35 +545,36 @@ impl Team {
         }
     }
 
-    /// The members' tensors for some of what one step writes.
+    /// Puts the members' tensors for some of what one step writes into `images`, in place of what was there.
     ///
     /// # Safety
-    /// As for [`run_job`](Self::run_job); no seat is in another step, and no other writes that.
-    unsafe fn images(
-        &self,
+    /// As for [`run_job`](Self::run_job); no seat is in another step, and no other writes that, until `images` are
+    /// cleared.
+    unsafe fn lend_images<'a>(
+        &'a self,
         stage: &Executable,
         step: &Step,
         written: Range<usize>,
-    ) -> Vec<Image<'_>, BATCH_MAX> {
+        images: &mut Vec<Image<'a>, BATCH_MAX>,
+    ) {
+        images.clear();
         let members = usize::from(self.job.members.load(Ordering::Relaxed));
-        (0..members)
-            .map(|member| {
-                let inputs = step.operands.inputs().iter().map(|input| {
-                    let (region, input) = self.place(stage, member, input.span);
-                    // SAFETY: an input shares nothing with the step's output (`Operands`), and in
-                    // this step nothing else is written. Other members' tensors are in other
-                    // buffers or shares.
-                    unsafe { region.read(input) }
-                });
-                let inputs = Inputs::new(inputs);
-                let (region, output) = self.place(stage, member, step.operands.output());
-                let output = output.start + written.start..output.start + written.end;
-                // SAFETY: the parts of a step are disjoint (checked in `team`), one a seat, and no
-                // other seat reads the output during the step.
-                let output = unsafe { region.write(output) };
-                Image { inputs, output }
-            })
-            .collect()
+        images.extend((0..members).map(|member| {
+            let inputs = step.operands.inputs().iter().map(|input| {
+                let (region, input) = self.place(stage, member, input.span);
+                // SAFETY: an input shares nothing with the step's output (`Operands`), and in
+                // this step nothing else is written. Other members' tensors are in other
+                // buffers or shares.
+                unsafe { region.read(input) }
+            });
+            let inputs = Inputs::new(inputs);
+            let (region, output) = self.place(stage, member, step.operands.output());
+            let output = output.start + written.start..output.start + written.end;
+            // SAFETY: the parts of a step are disjoint (checked in `team`), one a seat, and no
+            // other seat reads the output during the step.
+            let output = unsafe { region.write(output) };
+            Image { inputs, output }
+        }));
     }
 
     fn place(&self, stage: &Executable, member: usize, span: Span) -> (&Region, Range<usize>) {
