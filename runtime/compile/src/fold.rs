@@ -25,8 +25,9 @@ const SPREAD_MAX: usize = 1 << 40;
 
 /// Words of 4 bytes that folding may make whatever the file's size.
 const ROOM_MIN: usize = 1 << 24;
-/// And for each that the file's own constants take.
-const ROOM_FOR_EACH: usize = 4;
+/// And for each that the file's own constants take: exporters hand weights from node to node (to floats, in slices,
+/// joined in another order, reshaped, one direction after the other).
+const ROOM_FOR_EACH: usize = 8;
 /// An integer's words while it is computed with.
 const INTEGER_WORDS: usize = size_of::<Integer>() / 4;
 
@@ -204,7 +205,8 @@ impl<'a> Folding<'a> {
         spread(dims)?;
         let count = dims.iter().product::<usize>();
         let is_float = |operand: &&Constant| matches!(operand.data, Data::Floats(_));
-        let words = if self.operands.iter().flatten().all(is_float) {
+        // Axes, sizes and positions are integers whatever the result is.
+        let words = if self.operands.iter().flatten().any(is_float) {
             1
         } else {
             INTEGER_WORDS
