@@ -139,6 +139,41 @@ class Stateful(nn.Module):
         return self.head(found[0]).tanh(), found[0]
 
 
+class StateSpace(nn.Module):
+    """A linear model of a robot's state, unrolled over a window of what was commanded, [step][value]."""
+
+    def __init__(self, values: int = 8, state: int = 64, outputs: int = 6):
+        super().__init__()
+        self.state = nn.Parameter(torch.zeros(state))
+        self.over_time, self.enter = nn.Linear(state, state, bias=False), nn.Linear(values, state)
+        self.seen = nn.Linear(state, outputs)
+
+    def forward(self, commands: torch.Tensor) -> torch.Tensor:
+        state, outputs = self.state.expand(commands.shape[0], -1), []
+        for step in commands.unbind(1):
+            state = self.over_time(state) + self.enter(step)
+            outputs.append(self.seen(state))
+        return torch.stack(outputs, 1)
+
+
+class TwoPictures(nn.Module):
+    """The picture of now and the one before, stacked: the same layers read each, and a state is kept."""
+
+    def __init__(self, kernel: int = 3, hidden: int = 128, actions: int = 2):
+        super().__init__()
+        c = [3, 16, 24, 32, 48, 64]
+        self.features = nn.Sequential(*(
+            nn.Sequential(nn.Conv2d(a, b, at or 3, 2, (at or 3) // 2), nn.ReLU())
+            for a, b, at in zip(c, c[1:], [kernel, 0, 0, 0, 0])))
+        self.cell = nn.GRU(2 * 64 * 5 * 10, hidden)
+        self.head = nn.Linear(hidden, actions)
+
+    def forward(self, pictures: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        both = [self.features(each).flatten(1) for each in pictures.split(3, 1)]
+        found, _ = self.cell(torch.cat(both, 1).unsqueeze(0), state.unsqueeze(0))
+        return self.head(found[0]).tanh(), found[0]
+
+
 class Chunks(nn.Module):
     """Action chunking: image tokens and joint angles into a transformer, learnt queries out of it, one
     for each of the next steps (ACT's structure, without its training-time encoder)."""

@@ -2,7 +2,8 @@
 //!
 //! Measured in place: whole networks run, each with one solution wherever that applies, in turns,
 //! so that every operator finds the caches as its predecessors leave them, and whatever else the
-//! machine does meets all solutions. An operator's time is the median of its runs.
+//! machine does meets all solutions. An operator's time is the lower quartile of its runs: on a busy machine most runs may be
+//! disturbed, the more the more cores they need.
 
 use std::collections::BTreeSet;
 
@@ -36,6 +37,10 @@ impl SolutionRequest<'_> {
 
 /// A specialised solution has to be faster by this share: it costs memory.
 const GAIN_MIN: f64 = 0.03;
+
+/// One core has to be faster than all by this share. Stages that are, are so by far: waking the others takes longer than
+/// the work. What is close is better on all, which are there for it, and a busy machine only makes it look otherwise.
+const ONE_CORE_GAIN_MIN: f64 = 0.1;
 
 /// Measures all solutions of all operators that have several, and names the fastest at each batch size, for one core and
 /// for the thread with its mates; for these also the stages that are faster without them. Operators that are fastest by
@@ -128,17 +133,19 @@ fn on_team(
     ];
     let same_as = same_stages(&network.stage_prefixes());
     for &batch in request.batches {
-        let medians = medians(&mut contestants, request.rounds, |evaluator| {
+        let times = typical(&mut contestants, request.rounds, |evaluator| {
             evaluator.run_with_rests(usize::from(batch));
             evaluator.stage_times().collect()
         });
         for (operator, &same) in first_operators(network).zip(&same_as) {
-            let [together, alone] = [0, 1].map(|contestant| medians[contestant][usize::from(same)]);
+            let [together, alone] =
+                [0, 1].map(|contestant| times[contestant][usize::from(same)] as f64);
+            let on_one_core = alone < (1.0 - ONE_CORE_GAIN_MIN) * together;
             let of_stage = SolutionChoice {
                 operator,
                 batch,
                 units: request.units(),
-                solution: if alone <= together {
+                solution: if on_one_core {
                     ONE_CORE.to_owned()
                 } else {
                     Solution::Direct.name().to_owned()
@@ -148,7 +155,7 @@ fn on_team(
                 (choice.operator, choice.batch) == (of_stage.operator, of_stage.batch)
             };
             match choices.iter_mut().find(own) {
-                Some(own) if alone <= together => *own = of_stage,
+                Some(own) if on_one_core => *own = of_stage,
                 Some(_) => (),
                 None => choices.push(of_stage),
             }
@@ -173,7 +180,7 @@ fn fastest(
     let same_as = same_operators(network);
     let mut choices = Vec::new();
     for &batch in request.batches {
-        let medians = medians(&mut contestants, request.rounds, |evaluator| {
+        let times = typical(&mut contestants, request.rounds, |evaluator| {
             // The first run finds the caches full of another contestant's weights.
             for _ in 0..2 {
                 evaluator.run_for_time(usize::from(batch));
@@ -187,7 +194,7 @@ fn fastest(
                 .iter()
                 .find(same)
                 .map_or(each.step, |first| first.step);
-            let time = |solution: Solution| medians[solution as usize][step] as f64;
+            let time = |solution: Solution| times[solution as usize][step] as f64;
             let fastest = each
                 .solutions
                 .iter()
@@ -293,8 +300,8 @@ fn applying(evaluator: &Evaluator) -> Vec<Applying> {
     several.collect()
 }
 
-/// The medians of each contestant's times, by steps or stages, over rounds in which they take turns.
-fn medians(
+/// The lower quartile of each contestant's times, by steps or stages, over rounds in which they take turns.
+fn typical(
     contestants: &mut [Evaluator],
     rounds: usize,
     mut times: impl FnMut(&mut Evaluator) -> Vec<u64>,
@@ -305,15 +312,15 @@ fn medians(
             runs.push(times(evaluator));
         }
     }
-    let median = |runs: &[Vec<u64>], at: usize| {
+    let quartile = |runs: &[Vec<u64>], at: usize| {
         let mut times: Vec<u64> = runs.iter().map(|run| run[at]).collect();
         times.sort_unstable();
-        times[times.len() / 2]
+        times[times.len() / 4]
     };
     runs.iter()
         .map(|runs| {
             let count = runs.first().map_or(0, Vec::len);
-            (0..count).map(|at| median(runs, at)).collect()
+            (0..count).map(|at| quartile(runs, at)).collect()
         })
         .collect()
 }
