@@ -251,10 +251,12 @@ fn start_threads(
     let plan = Arc::new(validated.plan.clone());
     let drain = Arc::new(DrainOrder::default());
     let poller = reserved.poller;
-    let probes = stall_probes(&plan)?;
+    let attention = Arc::default();
+    let probes = stall_probes(&plan, &attention)?;
     let factory = ThreadFactory {
         validated,
         probes: &probes,
+        attention,
         metrics: Arc::clone(&reserved.metrics),
         drain: Arc::clone(&drain),
         housekeeping: poller.waker(),

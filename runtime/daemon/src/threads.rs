@@ -8,7 +8,7 @@ use punctual_plan::{Plan, Role, ThreadPlan};
 use punctual_platform::heartbeat::Pulse;
 use punctual_platform::poll::Waker;
 use punctual_platform::running;
-use punctual_platform::stall::{CoreWatch, StallProbe};
+use punctual_platform::stall::{Attention, CoreWatch, StallProbe};
 use punctual_platform::thread::{self, RealtimeThread, Reservation, ThreadSpec};
 use punctual_platform::{Missing, clock};
 use punctual_types::Size;
@@ -53,6 +53,7 @@ pub struct ThreadFactory<'a> {
     pub housekeeping: Waker,
     /// Of the plan's cores.
     pub probes: &'a [StallProbe],
+    pub attention: Arc<Attention>,
 }
 
 impl Threads {
@@ -266,12 +267,15 @@ fn machine(tid: i32, core: Option<CoreWatch>) -> Machine {
 }
 
 /// One probe for each core of the plan.
-pub fn stall_probes(plan: &Plan) -> Result<Vec<StallProbe>, StartupError> {
+pub fn stall_probes(
+    plan: &Plan,
+    attention: &Arc<Attention>,
+) -> Result<Vec<StallProbe>, StartupError> {
     let probes = plan.threads.iter().filter(|t| t.role == Role::StallProbe);
     let start = |thread: &ThreadPlan| {
         let name = format!("stall/{}", thread.core);
         let spec = ThreadSpec::new(name, Some(usize::from(thread.core)), thread.priority);
-        StallProbe::start(spec, STALLS_LISTED).map_err(StartupError::from)
+        StallProbe::start(spec, Arc::clone(attention), STALLS_LISTED).map_err(StartupError::from)
     };
     probes.map(start).collect()
 }
@@ -421,7 +425,7 @@ impl ThreadFactory<'_> {
         };
         let starvable = starvable(self.plan(), self.probes);
         let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain)
-            .on_partitions(starvable);
+            .on_partitions(starvable, Arc::clone(&self.attention));
         let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
             self.plan(),

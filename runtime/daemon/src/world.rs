@@ -16,6 +16,7 @@ use punctual_executor::{Events, World};
 use punctual_ipc::OutputAreas;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
+use punctual_platform::stall::Attention;
 use punctual_platform::{Doorbell, clock};
 use rtrb::{Consumer, Producer};
 
@@ -53,6 +54,7 @@ pub struct DaemonWorld<D> {
     refused: heapless::Vec<ActionId, REFUSED_MAX>,
     /// One entry a partition.
     starvable: Box<[Starvable]>,
+    probes: Probes,
 }
 
 /// What buffers, areas and weights are used for.
@@ -147,6 +149,10 @@ impl Held {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.actions.iter().all(Option::is_none)
+    }
+
     /// Whether one was ordered before this.
     fn has_from_before(&self, ns: u64) -> bool {
         let mut held = self.actions.iter().flatten();
@@ -157,6 +163,27 @@ impl Held {
     fn take(&mut self, id: ActionId) -> Option<HeldAction> {
         let mut places = self.actions.iter_mut();
         places.find_map(|place| place.take_if(|held| held.id == id))
+    }
+}
+
+/// The stall probes, which look closely while there is work that a stall could delay.
+#[derive(Default)]
+struct Probes {
+    attention: Arc<Attention>,
+    is_demanded: bool,
+}
+
+impl Probes {
+    fn watch(&mut self, has_work: bool) {
+        if has_work == self.is_demanded {
+            return;
+        }
+        self.is_demanded = has_work;
+        if has_work {
+            self.attention.demand();
+        } else {
+            self.attention.release();
+        }
     }
 }
 
@@ -177,6 +204,8 @@ impl<D: Device> World for DaemonWorld<D> {
         let until = until.map(Instant::as_nanos);
         let bound = self.drain.bound_ns();
         let until = until.into_iter().chain(bound).min();
+        // Here nothing waits for this thread.
+        self.probes.watch(self.has_work());
         self.heart.waiting();
         self.bell.wait(seen, until);
         self.heart.working();
@@ -250,13 +279,28 @@ impl<D: Device> DaemonWorld<D> {
             held: vec![Held::default(); partitions].into(),
             refused: heapless::Vec::new(),
             starvable: (0..partitions).map(|_| Starvable::default()).collect(),
+            probes: Probes::default(),
         }
     }
 
-    /// With what can be seen of the partitions' cores.
-    pub fn on_partitions(self, starvable: Box<[Starvable]>) -> Self {
+    /// With what can be seen of the partitions' cores, by probes that pay this attention.
+    pub fn on_partitions(self, starvable: Box<[Starvable]>, attention: Arc<Attention>) -> Self {
         assert_eq!(starvable.len(), self.held.len(), "one entry a partition");
-        Self { starvable, ..self }
+        let probes = Probes {
+            attention,
+            is_demanded: false,
+        };
+        Self {
+            starvable,
+            probes,
+            ..self
+        }
+    }
+
+    /// Whether a frame is without its verdict, or a device holds an action.
+    fn has_work(&self) -> bool {
+        self.clients.iter().any(|client| client.open > 0)
+            || self.held.iter().any(|held| !held.is_empty())
     }
 
     /// Which partitions the machine stopped to run, or runs again.

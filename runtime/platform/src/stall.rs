@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::clock;
+use crate::doorbell::Doorbell;
 use crate::thread::{self, RealtimeThread, ThreadError, ThreadSpec};
 
 /// A span in which the probe's core did not run the probe.
@@ -18,18 +19,44 @@ pub struct Stall {
     pub end_ns: u64,
 }
 
-/// How often the probe wakes, in ns. A wake-up costs up to 20 us on a virtual machine, where timers
+/// How often a probe wakes while frames are open, in ns. A wake-up costs up to 20 us on a virtual machine, where timers
 /// leave the guest: 4% of the core at this period. Every stall longer than a period and the
 /// threshold together is seen, shorter ones sometimes.
 pub const PERIOD_NS: u64 = 500_000;
 
+/// And while none are, when there is nothing that a stall could delay: only that the core runs at all is seen.
+pub const IDLE_PERIOD_NS: u64 = 10_000_000;
+
 /// How late a wake-up must be to count as a stall, in ns.
 pub const THRESHOLD_NS: u64 = 1_000_000;
+
+/// Whether probes look closely. One thread says so for all of them.
+#[derive(Debug, Default)]
+pub struct Attention {
+    /// When it was asked for, in ns; 0 while it is not.
+    since_ns: AtomicU64,
+    bell: Doorbell,
+}
+
+impl Attention {
+    /// From now on until [`release`](Self::release), all probes wake each [`PERIOD_NS`]. Wakes those that sleep.
+    pub fn demand(&self) {
+        // Relaxed: the ring publishes it to the probes, whose `count` and `wait` acquire.
+        self.since_ns.store(clock::now_ns(), Ordering::Relaxed);
+        self.bell.ring();
+    }
+
+    pub fn release(&self) {
+        // Relaxed: seen at the next wake-up.
+        self.since_ns.store(0, Ordering::Relaxed);
+    }
+}
 
 /// A running probe of one core.
 #[derive(Debug)]
 pub struct StallProbe {
     record: Arc<Record>,
+    attention: Arc<Attention>,
     thread: RealtimeThread<()>,
 }
 
@@ -59,7 +86,11 @@ struct Record {
 impl StallProbe {
     /// Starts a probe as `spec` says (the highest priority of all, or it sees other threads'
     /// work as stalls) with room for `capacity` stalls.
-    pub fn start(spec: ThreadSpec, capacity: usize) -> Result<Self, ThreadError> {
+    pub fn start(
+        spec: ThreadSpec,
+        attention: Arc<Attention>,
+        capacity: usize,
+    ) -> Result<Self, ThreadError> {
         let record = Arc::new(Record {
             ended: AtomicBool::new(false),
             ran_ns: AtomicU64::new(clock::now_ns()),
@@ -69,9 +100,13 @@ impl StallProbe {
                 .map(|_| [AtomicU64::new(0), AtomicU64::new(0)])
                 .collect(),
         });
-        let probe = Arc::clone(&record);
-        let thread = thread::spawn_realtime(spec, move || probe.run())?;
-        Ok(Self { record, thread })
+        let (probe, asked) = (Arc::clone(&record), Arc::clone(&attention));
+        let thread = thread::spawn_realtime(spec, move || probe.run(&asked))?;
+        Ok(Self {
+            record,
+            attention,
+            thread,
+        })
     }
 
     #[must_use]
@@ -108,6 +143,7 @@ impl StallProbe {
     pub fn stop(self) -> Vec<Stall> {
         // Relaxed: partner of the load in `run`; `join` orders the record.
         self.record.ended.store(true, Ordering::Relaxed);
+        self.attention.bell.ring();
         // The probe does not panic, and if it did its record would still be good.
         let _ = self.thread.join();
         self.record.stalls()
@@ -115,15 +151,17 @@ impl StallProbe {
 }
 
 impl Record {
-    fn run(&self) {
-        let mut expected = clock::now_ns() + PERIOD_NS;
+    fn run(&self, attention: &Attention) {
+        let mut seen = attention.bell.count();
         // Relaxed: partner of the store in `stop`; the flag orders nothing.
         while !self.ended.load(Ordering::Relaxed) {
-            clock::sleep_until_ns(expected);
-            let now = clock::now_ns();
-            self.woke(expected, now);
+            // Relaxed: published by the ring that `count` and `wait` acquire.
+            let since_ns = attention.since_ns.load(Ordering::Relaxed);
             // From the present on, so that a stall of several periods counts once.
-            expected = now + PERIOD_NS;
+            let due_ns = clock::now_ns() + period_ns(since_ns);
+            seen = attention.bell.wait(seen, Some(due_ns));
+            let rung_ns = attention.since_ns.load(Ordering::Relaxed);
+            self.woke(expected_ns(due_ns, since_ns, rung_ns), clock::now_ns());
         }
     }
 
@@ -159,6 +197,24 @@ impl Record {
     }
 }
 
+/// When a probe should have woken that was to wake at `due_ns`, if attention was demanded since `since_ns` when it fell asleep
+/// and since `rung_ns` when it woke: a demand meanwhile expects it at once.
+fn expected_ns(due_ns: u64, since_ns: u64, rung_ns: u64) -> u64 {
+    if rung_ns == 0 || rung_ns == since_ns {
+        due_ns
+    } else {
+        due_ns.min(rung_ns)
+    }
+}
+
+/// How long a probe sleeps that is asked to look closely since then, or not.
+fn period_ns(since_ns: u64) -> u64 {
+    match since_ns {
+        0 => IDLE_PERIOD_NS,
+        _ => PERIOD_NS,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,8 +240,19 @@ mod tests {
     }
 
     #[test]
+    fn a_demand_is_due_when_it_is_made_and_only_once() {
+        let due_ns = 100;
+        assert_eq!(expected_ns(due_ns, 0, 0), due_ns);
+        assert_eq!(expected_ns(due_ns, 0, 40), 40);
+        assert_eq!(expected_ns(due_ns, 40, 40), due_ns);
+        assert_eq!(expected_ns(due_ns, 40, 70), 70);
+        assert_eq!(expected_ns(due_ns, 40, 0), due_ns, "it is over");
+    }
+
+    #[test]
     fn a_probe_starts_and_stops() {
-        let probe = StallProbe::start(ThreadSpec::new("probe", None, None), 8).unwrap();
+        let spec = ThreadSpec::new("probe", None, None);
+        let probe = StallProbe::start(spec, Arc::default(), 8).unwrap();
         let count = probe.count();
         let stalls = probe.stop();
         assert!(stalls.len() as u64 >= count);
