@@ -41,15 +41,15 @@ pub enum Warning {
         clients: u16,
         period: Nanos,
     },
-    /// A deeper exit that real-time requests can never reach.
+    /// A deeper exit that no frame reaches whose arrival and stages take as long as they may.
     #[error(
-        "task {task:?} can never get past exit {reachable}: the stages to exit {next} take \
-         {needed}, and its deadline leaves {available}"
+        "task {task:?} gets past exit {reachable} only with frames that take less than their budgets: by \
+         these exit {next} takes {needed}, and its deadline leaves {available}"
     )]
     UnreachableExit {
         task: String,
         id: TaskId,
-        /// Deepest exit that fits before the deadline alone.
+        /// Deepest exit that fits before the deadline by its budgets, alone.
         reachable: u8,
         next: u8,
         /// Arrival, dispatch and stages to that exit.
@@ -383,7 +383,7 @@ fn of_task(position: usize, task: &Task, models: &[Model<'_>], config: &Config) 
     warnings
 }
 
-/// The first exit beyond the mandatory one that a frame cannot reach even alone.
+/// The first exit beyond the mandatory one that does not fit before the deadline by its budgets, even alone.
 fn unreachable_exit(position: usize, task: &Task, config: &Config) -> Option<Warning> {
     let settings = &config.tasks[position];
     let available = task.promise()?.1.saturating_sub(config.egress_bound);
