@@ -249,6 +249,21 @@ pub struct PrepareProfile {
     pub max_ns: u64,
 }
 
+impl PrepareProfile {
+    fn is_of_frames_of(&self, other: &Self) -> bool {
+        let frames = |entry: &Self| {
+            let sizes = [
+                entry.width,
+                entry.height,
+                entry.crop_width,
+                entry.crop_height,
+            ];
+            (sizes, entry.letterbox)
+        };
+        self.format == other.format && frames(self) == frames(other)
+    }
+}
+
 /// A profile as it lies in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -400,6 +415,21 @@ impl Profile {
                 && [entry.crop_width, entry.crop_height] == crop
                 && entry.letterbox == letterbox
         })
+    }
+
+    /// The stages of an earlier measurement under the same key, if this one only measured how frames are prepared: for stages
+    /// on another device the processor prepares frames, and runs none.
+    #[must_use]
+    pub fn or_stages_of(self, earlier: &Self) -> Self {
+        if !self.stages.is_empty() || self.key != earlier.key {
+            return self;
+        }
+        let mut merged = earlier.clone();
+        for entry in self.prepare {
+            merged.prepare.retain(|old| !old.is_of_frames_of(&entry));
+            merged.prepare.push(entry);
+        }
+        merged
     }
 
     /// The profile as JSON. Same profile, same text.
@@ -658,6 +688,32 @@ mod tests {
             Profile::from_json(&json),
             Err(ProfileError::Version { found: 9 })
         ));
+    }
+
+    #[test]
+    fn preparations_alone_leave_the_stages_that_were_measured_before() {
+        let earlier = profile();
+        let mut again = earlier.prepare[0].clone();
+        again.p50_ns = 31;
+        let mut other = again.clone();
+        other.letterbox = true;
+        let frames_alone = Profile {
+            stages: Vec::new(),
+            solutions: Vec::new(),
+            prepare: vec![again.clone(), other.clone()],
+            ..profile()
+        };
+        let merged = frames_alone.clone().or_stages_of(&earlier);
+        assert_eq!(merged.stages, earlier.stages);
+        assert_eq!(merged.solutions, earlier.solutions);
+        assert_eq!(merged.prepare, [again, other]);
+
+        let mut of_other_machine = earlier.clone();
+        of_other_machine.key.machine = "another".to_owned();
+        let kept = frames_alone.clone().or_stages_of(&of_other_machine);
+        assert_eq!(kept, frames_alone);
+        let measured = profile();
+        assert_eq!(measured.clone().or_stages_of(&merged), measured);
     }
 
     #[test]

@@ -348,12 +348,16 @@ fn keep(
 ) -> Result<PathBuf, Error> {
     // Read again: it may have got another profile since.
     let package = Package::read(package_file)?;
-    let known = package.profiles().iter().any(|old| old.key == profile.key);
-    let output = if into_package || known {
+    let known = package.profiles().iter().find(|old| old.key == profile.key);
+    let output = if into_package || known.is_some() {
+        let profile = known.iter().fold(profile, |new, old| new.or_stages_of(old));
         package.with_profile(profile)?.write(package_file)?;
         package_file.to_owned()
     } else {
         let beside = package_file.with_extension(beside);
+        // One that cannot be read is written anew.
+        let known = Profile::read(&beside).ok();
+        let profile = known.iter().fold(profile, |new, old| new.or_stages_of(old));
         profile.write(&beside)?;
         beside
     };
