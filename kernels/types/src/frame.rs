@@ -12,6 +12,13 @@ pub const SIDE_MAX: u32 = 16_384;
 /// The longest side of a [tensor](PixelFormat::Tensor), in values: as many as the largest frame of a channel holds.
 const TENSOR_SIDE_MAX: u32 = 1 << 24;
 
+/// Most vectors that come with a frame.
+pub const VECTORS_MAX: usize = 4;
+
+/// Most numbers of such a vector. An intake thread copies and checks all of them for each frame: of four such vectors in
+/// some 20 us, less than a small picture takes.
+pub const VECTOR_LENGTH_MAX: u32 = 4096;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {
     pub width: u32,

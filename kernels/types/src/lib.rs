@@ -31,7 +31,9 @@ pub use detection::{
     BoxForm, CANDIDATES_MAX, DETECTION_VALUES, DETECTIONS_MAX, Decoder, Scoring, clean,
 };
 pub use element::Element;
-pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
+pub use frame::{
+    FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size, VECTOR_LENGTH_MAX, VECTORS_MAX,
+};
 pub use function::{BinaryFunction, UnaryFunction};
 pub use index::position;
 pub use letterbox::{Fit, Letterbox};

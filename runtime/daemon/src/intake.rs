@@ -179,12 +179,13 @@ impl Intake {
 
 /// Whether all numbers, of vector after vector, are what the manifest allows; what is no number is not.
 fn are_in_range(numbers: &[f32], vectors: &[VectorPlan]) -> bool {
-    let ranges = vectors.iter().flat_map(|vector| {
-        let range = vector.low..=vector.high;
-        std::iter::repeat_n(range, vector.length as usize)
-    });
-    let mut pairs = numbers.iter().zip(ranges);
-    pairs.all(|(number, range)| range.contains(number))
+    let mut rest = numbers;
+    vectors.iter().all(|vector| {
+        let (own, others) = rest.split_at(vector.length as usize);
+        rest = others;
+        own.iter()
+            .all(|number| (vector.low..=vector.high).contains(number))
+    })
 }
 
 #[cfg(test)]

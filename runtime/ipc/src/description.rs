@@ -1,7 +1,7 @@
 //! What a stream's answers consist of, and what its submissions carry in addition to a frame: told once, in the head of the
 //! outputs file, which is larger than a message can be.
 
-use punctual_types::{AREA_HEAD_BYTES, AnswerKind, Element, OUTPUT_ALIGNMENT};
+use punctual_types::{AREA_HEAD_BYTES, AnswerKind, Element, OUTPUT_ALIGNMENT, VECTORS_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::handshake::StreamTerms;
@@ -14,8 +14,6 @@ const EXITS_MAX: usize = 256;
 const CLASSES_MAX: usize = 1 << 16;
 /// Most dimensions of an output.
 const RANK_MAX: usize = 8;
-/// Most vectors of a submission.
-const VECTORS_MAX: usize = 4;
 /// The longest side of a network's input.
 const INPUT_SIDE_MAX: u32 = 1 << 24;
 

@@ -165,7 +165,7 @@ mod tests {
         for (slots, areas, vectors) in [
             (1, 0, 0),
             (2, 2, 1),
-            (3, 3, 1024),
+            (3, 3, 16_384),
             (64, 64, 16),
             (SLOTS_MAX, SLOTS_MAX, 17),
         ] {

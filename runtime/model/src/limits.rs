@@ -1,14 +1,13 @@
 //! What a network may have at most.
 
+// The channel has the same limits.
+pub use punctual_types::{VECTOR_LENGTH_MAX, VECTORS_MAX};
+
 /// Longest name of a network, class or operator, in bytes.
 pub const NAME_BYTES_MAX: usize = 256;
 /// Most classes: an answer's class is a u16.
 pub const CLASSES_MAX: usize = 1 << 16;
 pub const IMAGE_CHANNELS_MAX: usize = 4;
-/// Most vectors that come with an input.
-pub const VECTORS_MAX: usize = 4;
-/// Most numbers of such a vector.
-pub const VECTOR_LENGTH_MAX: u32 = 256;
 /// Most operators of a network, all stages together.
 pub const OPERATORS_MAX: usize = 4096;
 /// Most channels, rows or columns of a tensor.

@@ -189,7 +189,7 @@ fn with_vectors(lengths: &[i64]) -> Onnx {
 
 #[test]
 fn further_inputs_are_vectors_by_their_names_wherever_they_stand() {
-    let onnx = with_vectors(&[1, 256]);
+    let onnx = with_vectors(&[1, 4096]);
     let options = with(normalised(&[0.5], &[0.5]));
     let compiled = compile(&onnx.bytes(), Calibration::default(), &options).unwrap();
     let network = compiled.package.network();
@@ -197,11 +197,11 @@ fn further_inputs_are_vectors_by_their_names_wherever_they_stand() {
         name: name.to_owned(),
         length,
     };
-    assert_eq!(network.vectors, [vector("v1", 256), vector("v0", 1)]);
+    assert_eq!(network.vectors, [vector("v1", 4096), vector("v0", 1)]);
     assert_eq!(network.input.channels, 3);
     assert_eq!(compiled.report.vectors, network.vectors);
     let what =
-        "took the input image as a picture of 3x8x8, v1 as a vector of 256, v0 as a vector of 1";
+        "took the input image as a picture of 3x8x8, v1 as a vector of 4096, v0 as a vector of 1";
     let what = what.to_owned();
     assert!(
         compiled.report.notes.contains(&Note::Input { what }),
@@ -214,9 +214,9 @@ fn further_inputs_are_vectors_by_their_names_wherever_they_stand() {
 fn vectors_beyond_the_limits_and_vectors_that_nothing_reads_are_refused() {
     let known = || normalised(&[0.5], &[0.5]);
     assert!(compiled(&with_vectors(&[1; 4]), known()).is_ok());
-    let rule = "up to 4 vectors, (batch, length) or of further fixed dimensions, of at most 256 numbers each";
+    let rule = "up to 4 vectors, (batch, length) or of further fixed dimensions, of at most 4096 numbers each";
     refused(&with_vectors(&[1; 5]), known(), &["\"v4\"", rule]);
-    refused(&with_vectors(&[257]), known(), &["\"v0\"", rule]);
+    refused(&with_vectors(&[4097]), known(), &["\"v0\"", rule]);
     let mut unread = of(&[3, 8, 8]);
     unread.graph().input.push(image_of("speed", &[1]));
     refused(

@@ -502,7 +502,7 @@ fn a_file_that_is_no_network() {
         ),
         (
             edit(|o| {
-                o.graph().input.push(image_of("second", &[3, 9, 10]));
+                o.graph().input.push(image_of("second", &[3, 90, 100]));
             }),
             "inputs beside its weights are [\"image\", \"second\"]",
         ),

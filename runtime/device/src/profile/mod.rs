@@ -9,7 +9,7 @@
 //! comes after a pause. The worker's own clock
 //! counts, from the claim of the first member to the last answer
 //! ([`Finished::measured`](punctual_core::Finished::measured)): wake-ups before and after are in the
-//! plan's margins. A preparation is the copy of the crop's rows and
+//! plan's margins. A preparation is the copies of the vectors and of the crop's rows, and
 //! [`Preprocessor::run`](punctual_kernels::preprocess::Preprocessor::run), on frames that change.
 //!
 //! # With busy neighbours
@@ -415,7 +415,7 @@ fn prepare_frames<E>(
     steps: &mut Steps<'_>,
 ) -> Result<(), MeasureError<E>> {
     steps.report(0, Phase::Prepare);
-    profile.prepare = prepare::measure(package.network().input, request)?;
+    profile.prepare = prepare::measure(package.network(), request)?;
     steps.phase += 1;
     steps.report(0, Phase::Prepare);
     Ok(())

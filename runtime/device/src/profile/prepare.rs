@@ -1,8 +1,10 @@
-//! The preparation of frames: copy in, crop, resize, normalise.
+//! The preparation of frames: vectors and crop copied in, resized, normalised.
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_core::Nanos;
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
-use punctual_model::{InputSpec, PrepareProfile};
+use punctual_model::{Network, PrepareProfile};
 use punctual_platform::clock;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_types::{PixelFormat, Size};
@@ -19,13 +21,13 @@ const WARM_UP: usize = 5;
 /// Measures the frames of a request. Frames that differ only in their stride, which a profile does
 /// not tell apart, get one entry: the slowest.
 pub(super) fn measure<E>(
-    input: InputSpec,
+    network: &Network,
     request: &Request,
 ) -> Result<Vec<PrepareProfile>, MeasureError<E>> {
     let benches = request
         .frames
         .iter()
-        .map(|frame| Bench::new(*frame, input, request.effort.rounds()))
+        .map(|frame| Bench::new(*frame, network, request.effort.rounds()))
         .collect::<Result<Vec<_>, _>>()?;
     if benches.is_empty() {
         return Ok(Vec::new());
@@ -74,12 +76,17 @@ struct Bench {
     preprocessor: Preprocessor,
     slots: Vec<Vec<u8>>,
     copy: Vec<u8>,
+    /// The vectors as a channel has them, and copied.
+    words: Vec<AtomicU32>,
+    numbers: Vec<f32>,
     planes: Vec<f32>,
     took: Samples,
 }
 
 impl Bench {
-    fn new(frame: Frame, input: InputSpec, rounds: usize) -> Result<Self, PreprocessError> {
+    fn new(frame: Frame, network: &Network, rounds: usize) -> Result<Self, PreprocessError> {
+        let input = network.input;
+        let numbers = network.vectors.iter().map(|v| v.length as usize).sum();
         let (mean, std) = input.form.normalisation();
         let preprocessor = Preprocessor::new(&PreprocessSpec {
             frame: frame.layout,
@@ -100,6 +107,8 @@ impl Bench {
         };
         Ok(Self {
             copy: vec![0; preprocessor.copy_len_max()],
+            words: (0..numbers).map(|_| AtomicU32::default()).collect(),
+            numbers: vec![0.0; numbers],
             planes: vec![0.0; (input.channels * input.width * input.height) as usize],
             slots: (0..SLOTS).map(slot).collect(),
             preprocessor,
@@ -123,6 +132,10 @@ impl Bench {
         let output = self.preprocessor.output();
         let (width, height) = (output.width as usize, output.height as usize);
         let begun = clock::now_ns();
+        for (number, word) in self.numbers.iter_mut().zip(&self.words) {
+            *number = f32::from_bits(word.load(Ordering::Relaxed));
+        }
+        assert!(self.numbers.iter().all(|number| number.is_finite()));
         let rows = self
             .preprocessor
             .crop_rows(x, y)

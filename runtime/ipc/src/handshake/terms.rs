@@ -1,6 +1,6 @@
 //! What a stream looks like.
 
-use punctual_types::{AREA_BYTES_MAX, OUTPUT_ALIGNMENT};
+use punctual_types::{AREA_BYTES_MAX, OUTPUT_ALIGNMENT, VECTOR_LENGTH_MAX, VECTORS_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::descriptor::Crop;
@@ -12,7 +12,8 @@ pub(crate) const SLOTS_MAX: u16 = 256;
 pub(crate) const RESULTS_MAX: u32 = 4096;
 const DESCRIPTION_BYTES_MAX: u32 = 4 << 20;
 /// Most numbers that come with a frame.
-const VECTORS_MAX: u16 = 1024;
+const NUMBERS_MAX: u16 = VECTORS_MAX as u16 * VECTOR_LENGTH_MAX as u16;
+const _: () = assert!(NUMBERS_MAX as u32 == VECTORS_MAX as u32 * VECTOR_LENGTH_MAX);
 
 /// What a stream looks like; fixed as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +66,7 @@ pub enum TermsError {
         description_bytes: u32,
     },
     /// More numbers than come with a frame.
-    #[error("{0} numbers with each frame: at most {VECTORS_MAX}")]
+    #[error("{0} numbers with each frame: at most {NUMBERS_MAX}")]
     Vectors(u16),
     /// The crop is empty or larger than the frame.
     #[error("a crop of {width} x {height} in a frame of {frame_width} x {frame_height} pixels")]
@@ -100,7 +101,7 @@ impl StreamTerms {
                 frame_height: self.frame.height,
             });
         }
-        if self.vectors > VECTORS_MAX {
+        if self.vectors > NUMBERS_MAX {
             return Err(TermsError::Vectors(self.vectors));
         }
         self.outputs.check()
@@ -193,6 +194,10 @@ pub mod tests {
         ] {
             assert_eq!(bad.check(), Err(error));
         }
+        let most = |vectors| StreamTerms { vectors, ..terms() };
+        assert_eq!(most(16_384).check(), Ok(()));
+        let more = most(16_385).check();
+        assert_eq!(more, Err(TermsError::Vectors(16_385)));
         let bad = StreamTerms {
             crop_width: 641,
             ..terms()

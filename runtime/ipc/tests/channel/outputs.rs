@@ -7,7 +7,7 @@ use punctual_ipc::internals::{Fields, files, pair_with_outputs, terms_with_outpu
 use punctual_ipc::{
     Answer, ClientChannel, ConnectError, Crop, Description, Disconnected, HandedOver, Hello,
     Listener, OutputAreas, OutputTerms, PixelFormat, ResultRecord, ServerChannel, StreamTerms,
-    SubmitError, VectorError, Verdict,
+    SubmitError, VectorDescription, VectorError, Verdict,
 };
 use punctual_platform::poll::wait_readable;
 use punctual_platform::shared_memory::{Access, MemoryFile};
@@ -219,6 +219,35 @@ fn a_client_learns_the_description_and_reads_what_the_workers_write() {
     let outputs = client.outputs(&record).unwrap();
     let boxes = outputs.get("boxes").unwrap().as_f32().unwrap();
     assert_eq!(boxes, [40.0, 41.0, 42.0, 43.0, 44.0, 45.0, 46.0, 47.0]);
+}
+
+#[test]
+fn the_longest_vectors_arrive_whole_in_every_slot() {
+    let (terms, mut description) = terms_with_outputs();
+    let long = |name: &str| VectorDescription {
+        name: name.to_owned(),
+        length: 4096,
+        low: 0.0,
+        high: 1e6,
+    };
+    description.vectors = ["goal", "state", "history", "words"].map(long).to_vec();
+    let connect = |path: &std::path::Path| ClientChannel::connect(path, &hello()).unwrap();
+    let (mut client, server) = shake(&terms, &description, connect);
+    let (mut submissions, payload, _results) = server.split();
+    for first in (0..terms.slots).map(|slot| 100_000 * u32::from(slot)) {
+        let sent: Vec<f32> = (first..first + 16_384)
+            .map(|number| number as f32)
+            .collect();
+        let mut slot = client.slot().unwrap();
+        for (vector, numbers) in description.vectors.iter().zip(sent.chunks(4096)) {
+            slot.set_vector(&vector.name, numbers).unwrap();
+        }
+        let sequence = slot.submit(0, None, CORNER).unwrap();
+        let slot = submissions.poll().unwrap().unwrap().slot;
+        let mut arrived = vec![0.0; sent.len()];
+        payload.read_vectors(slot, sequence, &mut arrived).unwrap();
+        assert_eq!(arrived, sent);
+    }
 }
 
 #[test]

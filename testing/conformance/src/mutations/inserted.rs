@@ -1,6 +1,8 @@
 //! Operators and vectors that were not there.
 
-use punctual_model::{Network, Operator, Tensor, TensorId, VECTORS_MAX, VectorSpec};
+use punctual_model::{
+    Network, Operator, Tensor, TensorId, VECTOR_LENGTH_MAX, VECTORS_MAX, VectorSpec,
+};
 use punctual_types::Random;
 
 use super::super::drawing::{any, below, index, pick};
@@ -60,7 +62,7 @@ pub(super) fn vector(network: &mut Network, random: &mut Random) -> Option<Strin
     let shape = network.tensors.get(operator.input.index())?;
     let length = match random.below(3) {
         0 => 1 + below(40, random),
-        _ => shape.channels.min(256),
+        _ => shape.channels.min(VECTOR_LENGTH_MAX),
     };
     let names = [0, 1, 2, 3, 4].map(|at| format!("vector {at}"));
     let mut names = names.into_iter();
