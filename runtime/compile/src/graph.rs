@@ -49,8 +49,8 @@ pub(crate) struct Vector {
     pub length: u32,
     /// Its dimensions without the batch; their product is the length.
     pub dims: Vec<i64>,
-    /// Before which of them the batch is.
-    pub batch: usize,
+    /// Before which of them the batch is; nowhere if the file gives it none.
+    pub batch: Option<usize>,
     pub elements: Elements,
 }
 

@@ -193,6 +193,7 @@ fn lower<'a>(graph: &'a Graph, input: &Input) -> Result<Lowering<'a>, CompileErr
         lowering.notes.push(Note::Converted { from });
     }
     lowering.nodes(&graph.nodes);
+    lowering.give_batch_to(&graph.outputs);
     if lowering.problems.is_empty() {
         Ok(lowering)
     } else {

@@ -38,6 +38,7 @@ mod scores;
 mod stacked;
 mod tokens;
 mod transposed;
+mod unbatched;
 mod value;
 pub(crate) mod view_algebra;
 mod views;
@@ -197,6 +198,9 @@ impl Lowering<'_> {
 
     /// Lowers a node whose operands are as they come, neither folded nor one behind the other.
     fn of_operands(&mut self, node: &Node) -> Result<(), Problem> {
+        if self.on_unbatched(node)? {
+            return Ok(());
+        }
         self.compute_scaled(node)?;
         let softmaxes = self.compute_softmax(node)?;
         let done = self.computed(node);

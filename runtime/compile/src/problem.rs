@@ -94,6 +94,11 @@ pub enum Problem {
         "it computes with {first} and {second}; their dimensions must be equal or 1, and those that are equal lie in the same order"
     )]
     Operands { first: String, second: String },
+    /// A value that comes with each frame, and dimensions that have no place for the batch.
+    #[error(
+        "its input {position} is {found}, which comes with each frame and has no batch; this operator takes it only with a first dimension of 1: unsqueeze it before"
+    )]
+    Unbatched { position: usize, found: String },
     /// An image and a grid, or values and positions, whose dimensions do not match.
     #[error(
         "it takes values of {first} at positions {second}; both must have the same images and as many dimensions, and a grid (N, rows, columns, 2)"

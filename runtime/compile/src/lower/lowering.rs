@@ -289,13 +289,17 @@ fn seen(graph: &Graph, input: &Input) -> View {
     }
 }
 
-/// A further input, with the dimensions that the file declares.
+/// A further input, with the dimensions that the file declares; without the batch if it declares none.
 fn vector_seen(vector: &Vector, tensor: TensorId, shape: Tensor) -> View {
     let flat = View::features(tensor, shape);
     let known = vector.dims.iter().map(|&size| Dim::Known(size));
     let sizes: Vec<Dim> = [Dim::Batches(1)].into_iter().chain(known).collect();
-    let view = flat.reshape(&sizes, None).unwrap_or(flat);
+    let mut view = flat.reshape(&sizes, None).unwrap_or(flat);
+    let Some(batch) = vector.batch else {
+        view.dims.remove(0);
+        return view;
+    };
     let mut order: Vec<usize> = (1..view.dims.len()).collect();
-    order.insert(vector.batch.min(order.len()), 0);
+    order.insert(batch.min(order.len()), 0);
     view.permute(&order)
 }

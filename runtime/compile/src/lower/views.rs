@@ -453,19 +453,23 @@ impl Lowering<'_> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
         let mut view = self.view(node, 0)?.clone();
-        let repeats = self.optional_ints(node, 1, "repeats")?.unwrap_or_default();
+        let repeats = self.sizes(node, 1, "repeats")?;
         let unfit = |view: &View| Problem::Reshape {
             from: describe_dims(&view.sizes()),
-            to: format!("{repeats:?} times its dimensions"),
+            to: format!("{} times its dimensions", describe_dims(&repeats)),
         };
         if repeats.len() != view.dims.len() {
             return Err(unfit(&view));
         }
-        for (dim, &times) in repeats.iter().enumerate().filter(|(_, times)| **times != 1) {
+        for (dim, &times) in repeats.iter().enumerate() {
             let is_batch = matches!(view.sizes()[dim], Dim::Batches(_));
-            let count = u64::try_from(times)
-                .ok()
-                .filter(|&count| count > 0 && !is_batch);
+            let count = match times {
+                Dim::Known(1) => continue,
+                Dim::Batches(1) if view.expand_to_batch(dim) => continue,
+                Dim::Known(times) if !is_batch => u64::try_from(times).ok(),
+                _ => None,
+            };
+            let count = count.filter(|&count| count > 0);
             let count = count.ok_or_else(|| unfit(&view))?;
             view = match view.repeat(dim, count) {
                 Some(repeated) => repeated,
@@ -523,6 +527,8 @@ pub(super) fn expanded(mut view: View, to: &[Dim]) -> Option<View> {
         view = match to_size {
             _ if size == to_size || to_size == Dim::Known(1) => view,
             Dim::Known(times) => view.repeat(behind + at, times.unsigned_abs())?,
+            // Of one for each frame there is one.
+            Dim::Batches(1) if view.expand_to_batch(behind + at) => view,
             Dim::Batches(_) => return None,
         };
     }

@@ -32,8 +32,8 @@ pub(super) struct Declared<'a> {
 pub(super) struct VectorInput<'a> {
     pub name: &'a str,
     pub elements: Elements,
-    /// Which of its dimensions is the batch.
-    pub batch: usize,
+    /// Which of its dimensions is the batch; none of a scalar.
+    pub batch: Option<usize>,
     /// The others.
     pub dims: Vec<i64>,
 }
@@ -51,7 +51,8 @@ pub(super) fn inputs<'a>(free: &[&'a ValueInfoProto]) -> Result<Inputs<'a>, Pars
         .iter()
         .filter(can_be_first)
         .map(|input| input.dims.len())
-        .max();
+        .max()
+        .filter(|most| *most > 0);
     let is_first = |input: &Declared<'_>| can_be_first(&input) && Some(input.dims.len()) == most;
     let Some(at) = declared.iter().position(is_first) else {
         return tokens(&declared).ok_or_else(unfit);
@@ -114,7 +115,7 @@ impl<'a> Declared<'a> {
             _ => return Err(unfit()),
         };
         let shape = tensor.shape.as_ref().ok_or_else(unfit)?;
-        if !(1..=RANK_MAX).contains(&shape.dim.len()) {
+        if shape.dim.len() > RANK_MAX {
             return Err(unfit());
         }
         let dims = shape.dim.iter();
@@ -133,8 +134,11 @@ impl<'a> Declared<'a> {
     /// The input as a vector; `None` if it may not have that many numbers.
     fn vector_beside(&self, first: &Self) -> Option<VectorInput<'a>> {
         let batch = usize::from(self.is_state_beside(first));
+        let batch = (!self.is_scalar()).then_some(batch);
         let mut dims = self.dims.clone();
-        dims.remove(batch);
+        if let Some(batch) = batch {
+            dims.remove(batch);
+        }
         let dims: Vec<i64> = dims.into_iter().collect::<Option<_>>()?;
         let limit = i64::from(VECTOR_LENGTH_MAX);
         let mut sides = dims
@@ -147,6 +151,11 @@ impl<'a> Declared<'a> {
             batch,
             dims,
         })
+    }
+
+    /// Whether it is one number to which the file gives no batch.
+    fn is_scalar(&self) -> bool {
+        matches!(self.dims[..], [] | [Some(1)])
     }
 
     /// Whether it is a recurrent state as PyTorch has it, (layers, batch, values).

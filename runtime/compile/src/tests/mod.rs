@@ -23,6 +23,7 @@ mod reported;
 mod resized;
 mod schemas;
 mod tied;
+mod unbatched;
 mod viewed;
 
 use punctual_model::{AnswerKind, Calibration};

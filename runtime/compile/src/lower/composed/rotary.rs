@@ -101,13 +101,13 @@ impl Row<'_, '_, '_> {
         let Value::Constant(first) = self.lowering.value(positions) else {
             return None;
         };
-        let (Data::Ints(first), [1]) = (&first.data, &first.dims[..]) else {
+        let (Data::Ints(first), [1], [.., Dim::Known(tokens), _]) =
+            (&first.data, &first.dims[..], data)
+        else {
             return None;
         };
-        let (first, Dim::Known(tokens)) = (first[0], data[data.len() - 2]) else {
-            return None;
-        };
-        let all: Vec<i64> = (first..first.saturating_add(tokens)).collect();
+        let first = first[0];
+        let all: Vec<i64> = (first..first.saturating_add(*tokens)).collect();
         Some(self.constant(vec![1, all.len()], Data::Ints(all)))
     }
 
