@@ -22,7 +22,7 @@ FORMS = {"torchscript": 17, "dynamo": 18}  # the exporter, and the operator set 
 
 def export(module: nn.Module, path: Path, form: str, inputs: dict[str, torch.Tensor],
            outputs: list[str] | None = None, open_batch: bool = True) -> None:
-    """Writes one file in one form. `inputs` are an example: two images, by the input's name. Without
+    """Writes one file in one form. `inputs` are an example: two images, by the input's name; scalars have no batch. Without
     `outputs` each output is an exit. Unless the batch is open, the file takes as many as the example."""
     example = tuple(inputs.values())
     if outputs is None:
@@ -34,11 +34,12 @@ def export(module: nn.Module, path: Path, form: str, inputs: dict[str, torch.Ten
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         if form == "torchscript":
-            axes = {name: {0: "batch"} for name in (*inputs, *outputs)} if open_batch else None
+            batched = [name for name, value in inputs.items() if value.dim()]
+            axes = {name: {0: "batch"} for name in (*batched, *outputs)} if open_batch else None
             torch.onnx.export(module, example, path, dynamo=False, dynamic_axes=axes, **names)
         else:
             batch = torch.export.Dim("batch")
-            shapes = tuple({0: batch} for _ in inputs) if open_batch else None
+            shapes = tuple({0: batch} if value.dim() else None for value in example) if open_batch else None
             torch.onnx.export(module, example, path, dynamo=True, dynamic_shapes=shapes,
                               external_data=False, **names)
 

@@ -186,3 +186,23 @@ class Decoder(nn.Module):
         y = functional.relu(self.second(functional.relu(self.first(y))))
         y = functional.max_pool2d(self.third(y), 3, 1, 1, dilation=1)
         return y * 80, functional.avg_pool2d(y, 3, 2, 1, ceil_mode=True)
+
+
+class Denoising(nn.Module):
+    """A step of a diffusion policy: an embedding of the goal, and a timestep without a batch, as waves and in a table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv1d(4, 8, 3, padding=1), nn.Conv1d(8, 4, 3, padding=1)
+        self.goal, self.time, self.table = nn.Linear(512, 8), nn.Linear(8, 8), nn.Embedding(10, 8)
+        self.register_buffer("rates", torch.exp(torch.arange(4) * -0.7))
+        self.register_buffer("shares", torch.linspace(0.1, 0.9, 10))
+
+    def forward(self, noisy, goal, timestep):
+        angles = timestep * self.rates
+        waves = functional.mish(self.time(torch.cat([angles.sin(), angles.cos()])))
+        each = self.table(timestep.expand(noisy.shape[0]))
+        known = self.goal(goal) + waves[None] * each
+        noise = self.last(functional.mish(self.first(noisy) + known[:, :, None]))
+        share = self.shares[timestep]
+        return (noisy - (1 - share).sqrt() * noise) / share.sqrt(), each + waves

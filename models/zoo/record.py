@@ -562,7 +562,7 @@ def all_levels() -> nn.Module:
 class Miniature:
     name: str
     make: object  # a function that gives the module
-    inputs: dict[str, list[int]]
+    inputs: dict[str, list[int] | None]  # None: a scalar without a batch
     outputs: list[str]
     form: str
     int8: bool = False  # quantised by models/zoo/quantise.py
@@ -634,6 +634,10 @@ MINIATURES = [
     Miniature("taken", exported.Taken, {"image": [3, 6, 6]},
               exits(1, "points", "elements", "products", "large", "lower"), DYNAMO),
     Miniature("decoder", exported.Decoder, {"image": [3, 3, 3]}, exits(1, "picture", "small"), TORCHSCRIPT),
+    Miniature("denoising", exported.Denoising, {"noisy": [4, 8], "goal": [512], "timestep": None},
+              exits(1, "noise", "waves"), TORCHSCRIPT),
+    Miniature("denoising_dynamo", exported.Denoising, {"noisy": [4, 8], "goal": [512], "timestep": None},
+              exits(1, "noise", "waves"), DYNAMO),
     Miniature("unet_transposed_int8", lambda: maps.UNet(width=2, depth=2, up="transposed"), IMAGE,
               exits(1, "mask"), DYNAMO, int8=True),
     Miniature("windows_int8", windows, IMAGE, ["exit_0"], DYNAMO, int8=True),

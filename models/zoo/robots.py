@@ -39,7 +39,7 @@ class Robot:
 
     name: str
     build: str
-    inputs: dict[str, list[int]]
+    inputs: dict[str, list[int] | None]  # None: a scalar without a batch
     outputs: list[str]
     answer: str
     licence: str
@@ -60,10 +60,11 @@ class Robot:
         return Named(network, self.take) if self.take else network
 
     def example(self, count: int, seed: int = zoo.SEED) -> dict[str, torch.Tensor]:
-        """Random inputs by name, each value as if normalised."""
+        """Random inputs by name, each value as if normalised; scalars are whole numbers below ten."""
         generator = torch.Generator().manual_seed(seed)
-        return {name: torch.randn(count, *shape, generator=generator)
-                for name, shape in self.inputs.items()}
+        draw = lambda shape: (torch.randint(10, (), generator=generator) if shape is None
+                              else torch.randn(count, *shape, generator=generator))
+        return {name: draw(shape) for name, shape in self.inputs.items()}
 
     def export(self, module: nn.Module, path: Path, form: str) -> None:
         is_open = self.batch == "open"
