@@ -15,27 +15,14 @@ use crate::problem::Problem;
 
 /// Where an operator sees the batch of operands that have none.
 #[derive(Clone, Copy)]
-struct Place {
-    /// Dimensions of size one are put before an operand's until it has so many; none: as many as it has, and so many more.
-    rank: Option<usize>,
-    more: usize,
-    /// Which of them, of size one, becomes the batch.
-    at: usize,
+enum Place {
+    /// In the place of the first dimension, which is of size one.
+    First,
+    /// Before all dimensions, of which there are `rank` at least.
+    Before { rank: usize },
+    /// In the place of one of `rank` dimensions.
+    Among { rank: usize, at: usize },
 }
-
-/// The first dimension, which must be of size one.
-const FIRST: Place = Place {
-    rank: None,
-    more: 0,
-    at: 0,
-};
-
-/// Before all dimensions.
-const IN_FRONT: Place = Place {
-    rank: None,
-    more: 1,
-    at: 0,
-};
 
 impl View {
     /// Whether the batch is in none of its dimensions.
@@ -46,12 +33,17 @@ impl View {
 
     /// With the batch in one of its dimensions; `None` where that has another size than one.
     fn with_batch(&self, place: Place) -> Option<Self> {
-        let rank = place.rank.unwrap_or(self.dims.len()) + place.more;
+        let own = self.dims.len();
+        let (rank, at) = match place {
+            Place::First => (own, 0),
+            Place::Before { rank } => (own.max(rank) + 1, 0),
+            Place::Among { rank, at } => (rank, at),
+        };
         let mut view = self.clone();
         while view.dims.len() < rank {
             view = view.unsqueeze(0);
         }
-        view.expand_to_batch(place.at).then_some(view)
+        view.expand_to_batch(at).then_some(view)
     }
 
     /// Makes the batch of a dimension of size one, if there is none; whether it did.
@@ -109,8 +101,9 @@ impl Lowering<'_> {
             let Some(view) = self.unbatched(id) else {
                 continue;
             };
-            let first = view.with_batch(FIRST);
-            if let Some(batched) = first.or_else(|| view.with_batch(IN_FRONT)) {
+            let places = [Place::First, Place::Before { rank: 0 }];
+            let batched = places.iter().find_map(|place| view.with_batch(*place));
+            if let Some(batched) = batched {
                 self.values[id.0] = Value::View(batched);
             }
         }
@@ -135,10 +128,8 @@ impl Lowering<'_> {
         let mut operands = node.inputs.iter().flatten();
         operands.find_map(|id| {
             let sizes = self.value(*id).sizes()?;
-            let behind = sizes.iter().rev();
-            behind
-                .clone()
-                .position(|size| matches!(size, Dim::Batches(_)))
+            let mut from_end = sizes.iter().rev();
+            from_end.position(|size| matches!(size, Dim::Batches(_)))
         })
     }
 
@@ -146,20 +137,22 @@ impl Lowering<'_> {
     fn seen_with_batch(&self, node: &Node) -> Option<(Place, Node)> {
         let operands = node.inputs.iter().flatten();
         let ranks = operands.filter_map(|id| Some(self.value(*id).sizes()?.len()));
-        let rank = ranks.max();
+        let rank = ranks.max().unwrap_or(0);
         let each = treats_values_alone(node);
         match self.operand_batch(node) {
             Some(from_end) if each => {
-                let at = rank?.checked_sub(from_end + 1)?;
-                let place = Place { rank, more: 0, at };
-                Some((place, node.clone()))
+                let at = rank.checked_sub(from_end + 1)?;
+                Some((Place::Among { rank, at }, node.clone()))
             }
-            Some(_) => Some((FIRST, node.clone())),
-            None if each => Some((Place { rank, ..IN_FRONT }, node.clone())),
+            Some(_) => Some((Place::First, node.clone())),
+            None if each => Some((Place::Before { rank }, node.clone())),
             None if node.operator != "Concat" && self.begin_with_one(node) => {
-                Some((FIRST, node.clone()))
+                Some((Place::First, node.clone()))
             }
-            None => Some((IN_FRONT, self.with_dimension_in_front(node)?)),
+            None => Some((
+                Place::Before { rank: 0 },
+                self.with_dimension_in_front(node)?,
+            )),
         }
     }
 
@@ -199,7 +192,7 @@ impl Lowering<'_> {
     /// Takes from a node's results the batch that its operands were given; whether it could.
     fn take_batch_away(&mut self, node: &Node, place: Place) -> bool {
         node.outputs.iter().flatten().all(|id| {
-            let added = place.rank.is_some() || place.more > 0;
+            let added = matches!(place, Place::Before { .. });
             match &mut self.values[id.0] {
                 Value::View(view) if view.is_batch(0) && view.has_one_batch() => {
                     view.dims[0].clear();

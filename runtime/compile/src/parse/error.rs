@@ -7,6 +7,8 @@ use punctual_model::{VECTOR_LENGTH_MAX, VECTORS_MAX};
 use punctual_platform::read::Refused;
 use thiserror::Error;
 
+use super::inputs::RANK_MAX;
+
 /// Versions of the default operator set that this program was written for: from the one that
 /// TorchScript's exporter has written for years to the newest whose changes were read.
 pub(crate) const OPSETS: std::ops::RangeInclusive<i64> = 11..=28;
@@ -50,12 +52,12 @@ pub enum ParseError {
     )]
     Call { node: String, function: String },
     #[error(
-        "the network's inputs beside its weights are {found:?}; it must have one picture, tensor or row of tokens, and with it a mask of the tokens (of the same shape, with \"mask\" in its name), or up to {VECTORS_MAX} vectors, (batch, length) or of further fixed dimensions, of at most {VECTOR_LENGTH_MAX} numbers each"
+        "the network's inputs beside its weights are {found:?}; it must have one picture, tensor or row of tokens, and with it a mask of the tokens (of the same shape, with \"mask\" in its name), or up to {VECTORS_MAX} vectors, (batch, length), of further fixed dimensions or a scalar, of at most {VECTOR_LENGTH_MAX} numbers each"
     )]
     Inputs { found: Vec<String> },
     /// The input is no tensor of a supported type with a declared shape.
     #[error(
-        "the input {name:?} must be a tensor of float32 (a picture, a prepared tensor, a vector) or int64 (tokens) with a declared shape of at most four dimensions"
+        "the input {name:?} must be a tensor of floats, integers, booleans or uint8 with a declared shape of at most {RANK_MAX} dimensions"
     )]
     InputType { name: String },
     #[error("the value {name:?} is defined twice")]

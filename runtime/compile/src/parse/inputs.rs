@@ -7,7 +7,7 @@ use crate::graph::Elements;
 use crate::schema::{ValueInfoProto, data_type};
 
 /// Most dimensions of an input, the batch included.
-const RANK_MAX: usize = 6;
+pub(super) const RANK_MAX: usize = 6;
 
 pub(super) struct Inputs<'a> {
     /// The picture, the prepared tensor, or the numbers of tokens.

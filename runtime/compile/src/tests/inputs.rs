@@ -214,7 +214,7 @@ fn further_inputs_are_vectors_by_their_names_wherever_they_stand() {
 fn vectors_beyond_the_limits_and_vectors_that_nothing_reads_are_refused() {
     let known = || normalised(&[0.5], &[0.5]);
     assert!(compiled(&with_vectors(&[1; 4]), known()).is_ok());
-    let rule = "up to 4 vectors, (batch, length) or of further fixed dimensions, of at most 4096 numbers each";
+    let rule = "up to 4 vectors, (batch, length), of further fixed dimensions or a scalar, of at most 4096 numbers each";
     refused(&with_vectors(&[1; 5]), known(), &["\"v4\"", rule]);
     refused(&with_vectors(&[4097]), known(), &["\"v0\"", rule]);
     let mut unread = of(&[3, 8, 8]);

@@ -512,7 +512,7 @@ fn a_file_that_is_no_network() {
         ),
         (
             edit(|o| o.graph().input[0].r#type = None),
-            "the input \"image\" must be a tensor of float32",
+            "the input \"image\" must be a tensor of floats",
         ),
         (
             edit(|o| o.graph().node.swap(0, 1)),
