@@ -3,7 +3,7 @@
 
 use punctual_model::{AnswerKind, Calibration, reference};
 
-use super::builder::{Onnx, image_of, int, ints_of};
+use super::builder::{Onnx, float, image_of, int, ints_of};
 use super::options;
 use crate::schema::{AttributeProto, TensorProto, ValueInfoProto};
 use crate::{CompileError, CompileOptions, InputOptions, compile};
@@ -394,4 +394,31 @@ fn a_softmax_of_bytes_goes_along_the_last_dimension_in_every_version() {
     let onnx = of_onnxruntime(onnx.node("QLinearSoftmax", operands, "shares", &[int("opset", 11)]));
     let onnx = onnx.node("DequantizeLinear", "shares scale zero", "x", &[]);
     assert_eq!(values(onnx, &[1.0, 2.0]).unwrap(), [1.0, 1.0]);
+}
+
+#[test]
+fn a_bias_of_bytes_and_a_factor_is_worth_a_step_of_both() {
+    let onnx = of(&[1])
+        .exactly("scale", &[], vec![0.5])
+        .exactly("wide", &[], vec![4.0])
+        .signed("zero", &[], vec![0])
+        .signed("w", &[1, 1], vec![-8])
+        .ints("bias", &[-1])
+        .node("QuantizeLinear", "image scale zero", "bytes", &[]);
+    let operands = "bytes scale zero w scale zero bias wide zero";
+    let onnx = of_onnxruntime(onnx.node("QGemm", operands, "product", &[float("alpha", 0.5)]));
+    let onnx = onnx.node("DequantizeLinear", "product wide zero", "x", &[]);
+    // 5.875, which is nearer to 4 than to 8.
+    assert_eq!(values(onnx, &[-3.0]).unwrap(), [4.0]);
+}
+
+#[test]
+fn an_axis_of_a_flatten_is_counted_from_the_end_of_its_operand() {
+    let flat = |axis| of(&[3]).node("Flatten", "image", "x", &[int("axis", axis)]);
+    assert_eq!(values(flat(-1), &[1.0, 2.0, 3.0]).unwrap(), [1.0, 2.0, 3.0]);
+    let refused = values(flat(-2), &[0.0; 3]).unwrap_err().to_string();
+    assert!(
+        refused.contains("its first dimension must be the batch"),
+        "{refused}"
+    );
 }

@@ -199,9 +199,8 @@ pub(super) fn attention(drawing: &mut Drawing, operator: &'static str) -> Vec<Va
             attributes.push(float(name, value));
         }
     }
-    let masked = drawing.one_in(2);
-    // With a mask and keys before the first query onnxruntime lets the last query see all keys.
-    if !(masked && past) && drawing.one_in(3) {
+    // A single query with keys before it onnxruntime lets see all keys.
+    if !(past && of.tokens == 1) && drawing.one_in(3) {
         attributes.push(int("is_causal", 1));
     }
     if drawing.opset >= 25 && drawing.one_in(3) {
@@ -210,7 +209,7 @@ pub(super) fn attention(drawing: &mut Drawing, operator: &'static str) -> Vec<Va
     }
     let before = if past { drawing.side(1, 3) } else { 0 };
     of.seen += before;
-    operands.push(if masked {
+    operands.push(if drawing.one_in(2) {
         let kind = drawing.one_of(&[BOOL, FLOAT]);
         of.pairs(drawing, kind, [2, 4])
     } else {
