@@ -12,6 +12,7 @@ pub(crate) mod made;
 pub(crate) mod matched;
 pub(crate) mod reduced;
 pub(crate) mod resized;
+pub(crate) mod signals;
 
 use crate::graph::{Attributes, Constant, Data, Node};
 use crate::integer::{Dim, Integer};

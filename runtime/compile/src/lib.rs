@@ -34,7 +34,7 @@ use punctual_model::{Calibration, Network, Package, Quantised, VectorSpec};
 use punctual_platform::read;
 
 pub use error::CompileError;
-pub use lower::operators;
+pub use lower::{compiled_operators, operators};
 pub use options::{
     Background, BoxUnit, CompileOptions, DeclarationError, DetectionOptions, IMAGENET_MEAN,
     IMAGENET_STD, InputOptions, OutputPart, Overrides, Reduction, ReductionKind, ScoreValues,

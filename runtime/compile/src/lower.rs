@@ -61,8 +61,17 @@ use crate::problem::Problem;
 
 /// The operators that are folded only.
 const FOLDED: &[OnnxOperator] = family! {
+    "BitShift" => fold arithmetic::shift,
+    "BitwiseAnd" => fold arithmetic::binary,
+    "BitwiseNot" => fold arithmetic::unary,
+    "BitwiseOr" => fold arithmetic::binary,
+    "BitwiseXor" => fold arithmetic::binary,
+    "BlackmanWindow" => fold signals::window,
     "ConstantOfShape" => fold made::filled,
     "EyeLike" => fold made::identity_matrix,
+    "HammingWindow" => fold signals::window,
+    "HannWindow" => fold signals::window,
+    "MelWeightMatrix" => fold signals::mel_weights,
     "NonZero" => fold matched::non_zero makes Integers,
     "Range" => fold made::range,
     "Shape" => measure made::shape makes Integers,
@@ -132,7 +141,16 @@ pub fn operators() -> Vec<&'static str> {
     names.into_iter().collect()
 }
 
-/// The operators that can be compiled, in alphabetical order.
+/// All operators that can be compiled; those of onnxruntime's own domain have it before their name.
+#[must_use]
+pub fn compiled_operators() -> Vec<String> {
+    let own = all_of(composed::MICROSOFT);
+    let own = own.map(|operator| format!("{}.{}", composed::MICROSOFT, operator.name));
+    let standard = supported().into_iter().map(str::to_owned);
+    standard.chain(own).collect()
+}
+
+/// Those of the standard domain, in alphabetical order.
 pub(crate) fn supported() -> Vec<&'static str> {
     let names: BTreeSet<&str> = all().map(|operator| operator.name).collect();
     names.into_iter().collect()

@@ -227,6 +227,19 @@ pub const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 pub const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
 impl Overrides {
+    /// For networks of prepared tensors, whose answers are tensors too.
+    #[must_use]
+    pub fn of_tensors() -> Self {
+        Self {
+            input: InputOptions {
+                prepared: Some(true),
+                ..InputOptions::default()
+            },
+            answer: Some(AnswerKind::None),
+            ..Self::default()
+        }
+    }
+
     /// For classifiers as torchvision trains them: one of several classes, pictures normalised as in ImageNet.
     #[must_use]
     pub fn imagenet() -> Self {

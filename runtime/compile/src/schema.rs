@@ -265,6 +265,14 @@ pub mod attribute {
     }
 
     #[must_use]
+    pub fn floats(name: &str, values: &[f32]) -> AttributeProto {
+        AttributeProto {
+            floats: values.to_vec(),
+            ..of_type(name, attribute_type::FLOATS)
+        }
+    }
+
+    #[must_use]
     pub fn text(name: &str, value: &str) -> AttributeProto {
         AttributeProto {
             s: Some(value.as_bytes().to_vec()),

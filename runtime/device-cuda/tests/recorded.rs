@@ -6,7 +6,7 @@ mod emulation;
 use std::path::{Path, PathBuf};
 
 use emulation::{Memory, assert_scores, assert_within};
-use punctual_compile::{CompileError, InputOptions, Overrides, compile_with};
+use punctual_compile::{CompileError, Overrides, compile_with};
 use punctual_device_cuda::lower::{Program, Target};
 use punctual_model::{AnswerKind, InputForm, Network, Output, OutputLayout, reference};
 use punctual_types::{Element, Random};
@@ -79,14 +79,7 @@ fn check(path: &Path) {
     let name = path.file_stem().expect("a name").to_string_lossy();
     let inputs = recorded_inputs(path);
     let overrides = match inputs {
-        Some(_) => Overrides {
-            input: InputOptions {
-                prepared: Some(true),
-                ..InputOptions::default()
-            },
-            answer: Some(AnswerKind::None),
-            ..Overrides::default()
-        },
+        Some(_) => Overrides::of_tensors(),
         // What it finds are boxes; its decoder is declared in the compiler's own test.
         None if name == "retinanet" => Overrides {
             answer: Some(AnswerKind::None),

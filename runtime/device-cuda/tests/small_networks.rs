@@ -7,9 +7,9 @@ mod npz;
 use std::path::{Path, PathBuf};
 
 use emulation::{Memory, assert_scores};
-use punctual_compile::{InputOptions, Overrides, compile_with};
+use punctual_compile::{Overrides, compile_with};
 use punctual_device_cuda::lower::{Program, Target};
-use punctual_model::{AnswerKind, Network, OutputLayout};
+use punctual_model::{Network, OutputLayout};
 
 const FOLDER: &str = "../shared/cases/networks";
 
@@ -48,14 +48,7 @@ fn inputs(network: &Network, arrays: &[(String, Vec<f32>)]) -> Vec<f32> {
 fn check(path: &Path) -> bool {
     let name = path.file_stem().expect("a name").to_string_lossy();
     let arrays = npz::read(&path.with_extension("npz"));
-    let overrides = Overrides {
-        input: InputOptions {
-            prepared: Some(true),
-            ..InputOptions::default()
-        },
-        answer: Some(AnswerKind::None),
-        ..Overrides::default()
-    };
+    let overrides = Overrides::of_tensors();
     let Ok(compiled) = compile_with(path, &overrides) else {
         return false;
     };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use punctual_compile::{InputOptions, Overrides, compile_with};
+use punctual_compile::{Overrides, compile_with};
 use punctual_core::Nanos;
 use punctual_device::pool::Wait;
 use punctual_device::profile::Subject;
@@ -66,14 +66,7 @@ fn package(file: &Path) -> Result<Package, Box<dyn std::error::Error>> {
         answer: Some(AnswerKind::None),
         ..Overrides::imagenet()
     };
-    let prepared = Overrides {
-        input: InputOptions {
-            prepared: Some(true),
-            ..InputOptions::default()
-        },
-        answer: Some(AnswerKind::None),
-        ..Overrides::default()
-    };
+    let prepared = Overrides::of_tensors();
     let recorded = file.with_extension("inputs.f32").is_file();
     let compiled = compile_with(file, if recorded { &prepared } else { &plain })?;
     Ok(compiled.package)

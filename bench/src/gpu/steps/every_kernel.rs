@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use punctual_compile::{CompileError, InputOptions, Overrides, compile_with};
+use punctual_compile::{CompileError, Overrides, compile_with};
 use punctual_conformance::networks;
 use punctual_core::Nanos;
 use punctual_cuda_kernels::KERNELS;
@@ -209,19 +209,12 @@ fn recorded(folder: &Path) -> Vec<PathBuf> {
 fn compiled(file: &Path) -> Result<Package, CompileError> {
     let recorded = file.with_extension("inputs.f32").is_file();
     let overrides = if recorded {
-        Overrides {
-            input: InputOptions {
-                prepared: Some(true),
-                ..InputOptions::default()
-            },
-            ..Overrides::default()
-        }
+        Overrides::of_tensors()
     } else {
-        Overrides::imagenet()
-    };
-    let overrides = Overrides {
-        answer: Some(AnswerKind::None),
-        ..overrides
+        Overrides {
+            answer: Some(AnswerKind::None),
+            ..Overrides::imagenet()
+        }
     };
     Ok(compile_with(file, &overrides)?.package)
 }

@@ -94,6 +94,7 @@ fn integer_function(operator: &str, value: Integer) -> Option<Integer> {
         "Abs" => known?.checked_abs().map(Integer::of),
         "Sign" => known.map(|value| Integer::of(value.signum())),
         "Relu" => known.map(|value| Integer::of(value.max(0))),
+        "BitwiseNot" => known.map(|value| Integer::of(!value)),
         "Not" => truth(value).map(|truth| Integer::truth(!truth)),
         _ => None,
     }
@@ -128,6 +129,41 @@ pub(crate) fn binary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
         result = paired(folding, &result, folding.operand(at)?, &pair)?;
     }
     Ok(result)
+}
+
+/// Of unsigned integers, of which no more bits are kept than there were.
+pub(crate) fn shift(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let integers = match folding.attributes.text("direction", "")? {
+        "LEFT" => shifted_left,
+        "RIGHT" => shifted_right,
+        other => {
+            let found = Attribute::Text(other.to_owned());
+            return Err(Problem::attribute("direction", &found, "LEFT or RIGHT"));
+        }
+    };
+    let operands = [folding.operand(0)?, folding.operand(1)?];
+    let is_unsigned =
+        |operand: &&Constant| matches!(operand.data, Data::Unsigned(_) | Data::UnsignedShort(_));
+    if !operands.iter().all(is_unsigned) {
+        return refuse(TYPES);
+    }
+    let pair = Pair {
+        floats: None,
+        integers,
+        truth: false,
+    };
+    paired(folding, operands[0], operands[1], &pair)
+}
+
+fn shifted_left(value: Integer, by: Integer) -> Option<Integer> {
+    // Of 16 bits none is left after as many.
+    let by = by.known()?.min(i64::from(u16::BITS));
+    Some(Integer::of(value.known()? << by))
+}
+
+fn shifted_right(value: Integer, by: Integer) -> Option<Integer> {
+    let by = by.known()?.min(i64::from(u16::BITS));
+    Some(Integer::of(value.known()? >> by))
 }
 
 fn paired(
@@ -234,6 +270,9 @@ fn pair(operator: &str, c_remainder: bool) -> Pair {
         }),
         "And" => (None, |a, b| Some(Integer::truth(truth(a)? && truth(b)?))),
         "Or" => (None, |a, b| Some(Integer::truth(truth(a)? || truth(b)?))),
+        "BitwiseAnd" => (None, |a, b| Some(Integer::of(a.known()? & b.known()?))),
+        "BitwiseOr" => (None, |a, b| Some(Integer::of(a.known()? | b.known()?))),
+        "BitwiseXor" => (None, |a, b| Some(Integer::of(a.known()? ^ b.known()?))),
         _ => (None, |a, b| Some(Integer::truth(truth(a)? != truth(b)?))),
     };
     let truths = ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"];

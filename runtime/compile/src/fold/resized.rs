@@ -1,10 +1,10 @@
 //! `Resize` of a constant: networks that take their embedding of positions to another size.
 
-use punctual_types::{Between, Direction, Rounding};
+use punctual_types::{Between, Coordinates, Direction, Rounding};
 
 use super::layout::{area, axes, axis};
-use super::{BATCH, Folding, HUGE, SIZES, TYPES, refuse};
-use crate::graph::{Constant, Data};
+use super::{BATCH, Folding, HUGE, Room, SIZES, TYPES, refuse};
+use crate::graph::{Attribute, Attributes, Constant, Data};
 use crate::integer::Dim;
 use crate::lower::resize::{coordinates, rounding};
 use crate::problem::Problem;
@@ -34,6 +34,49 @@ enum Curve {
     Cubic { coefficient: f64 },
 }
 
+/// What is taken where: of each dimension that is resized in the same way.
+pub(crate) struct Resizing {
+    mode: Mode,
+    coordinates: Coordinates,
+}
+
+/// Whether dimensions that are resized together keep their proportions.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Policy {
+    Stretch,
+    NotLarger,
+    NotSmaller,
+}
+
+impl Policy {
+    pub(crate) fn of(attributes: &mut Attributes<'_>) -> Result<Self, Problem> {
+        const NAME: &str = "keep_aspect_ratio_policy";
+        match attributes.text(NAME, "stretch")? {
+            "stretch" => Ok(Self::Stretch),
+            "not_larger" => Ok(Self::NotLarger),
+            "not_smaller" => Ok(Self::NotSmaller),
+            other => {
+                let found = Attribute::Text(other.to_owned());
+                let supported = "stretch, not_larger or not_smaller";
+                Err(Problem::attribute(NAME, &found, supported))
+            }
+        }
+    }
+
+    /// For each dimension its new size and the factor that this is, of the sizes that are asked for.
+    pub(crate) fn targets(self, own: &[usize], asked: &[usize]) -> Vec<(usize, f32)> {
+        let ratios = asked.iter().zip(own);
+        let ratios = ratios.map(|(asked, own)| *asked as f32 / *own as f32);
+        let common = match self {
+            Self::Stretch => return asked.iter().copied().zip(ratios).collect(),
+            Self::NotLarger => ratios.fold(f32::INFINITY, f32::min),
+            Self::NotSmaller => ratios.fold(0.0, f32::max),
+        };
+        let size = |own: &usize| ((common * *own as f32).round() as usize, common);
+        own.iter().map(size).collect()
+    }
+}
+
 pub(crate) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.operand(0)?;
     let Data::Floats(values) = &operand.data else {
@@ -41,34 +84,12 @@ pub(crate) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     };
     let (mut values, mut dims) = (values.clone(), operand.dims.clone());
     let attributes = &mut folding.attributes;
-    let coordinates = coordinates(attributes)?;
-    let rounding = rounding(attributes)?;
-    let coefficient = attributes.float("cubic_coeff_a", -0.75)?.into();
-    let exclude_outside = attributes.int("exclude_outside", 0)? != 0;
-    let antialias = attributes.int("antialias", 0)? != 0;
-    let spread = |curve| {
-        Mode::Spread(Spread {
-            curve,
-            antialias,
-            exclude_outside,
-        })
-    };
-    let mode = match attributes.text("mode", "nearest")? {
-        "nearest" if !antialias => Mode::Nearest(rounding),
-        "linear" if antialias => spread(Curve::Triangle),
-        "linear" => Mode::Linear,
-        "cubic" => spread(Curve::Cubic { coefficient }),
-        _ => return refuse("its attribute mode is not supported"),
-    };
-    attributes.ignore("extrapolation_value"); // Of the refused tf_crop_and_resize.
-    let policy = attributes.text("keep_aspect_ratio_policy", "stretch")?;
+    let resizing = Resizing::of(attributes)?;
+    let policy = Policy::of(attributes)?;
     let list = attributes.ints("axes")?.map(<[i64]>::to_vec);
-    if policy != "stretch" {
-        return refuse("its attribute keep_aspect_ratio_policy is not supported");
-    }
     let list = list.unwrap_or_else(|| (0..dims.len() as i64).collect());
     axes(&list, dims.len())?;
-    let targets = targets(folding, operand, &list)?;
+    let targets = targets(folding, operand, &list, policy)?;
     for (named, (size, scale)) in list.iter().zip(targets) {
         let at = axis(*named, dims.len())?;
         if size == dims[at] && scale == 1.0 {
@@ -77,16 +98,7 @@ pub(crate) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
         let (outer, inner) = (area(&dims[..at]), area(&dims[at + 1..]));
         let before = std::mem::replace(&mut dims[at], size);
         let count = folding.count(&dims)?;
-        folding.room.take(size.saturating_mul(TAPS_WORDS))?;
-        let [Ok(from), Ok(to)] = [before, size].map(u32::try_from) else {
-            return refuse(HUGE);
-        };
-        let taps = mode.taps(Direction {
-            from,
-            to,
-            scale,
-            coordinates,
-        });
+        let taps = resizing.taps(before, size, scale, folding.room)?;
         let mut resized = Vec::with_capacity(count);
         for row in 0..outer {
             for taps in &taps {
@@ -111,6 +123,7 @@ fn targets(
     folding: &Folding<'_>,
     operand: &Constant,
     list: &[i64],
+    policy: Policy,
 ) -> Result<Vec<(usize, f32)>, Problem> {
     let rank = operand.dims.len();
     let list = list.iter().map(|&named| axis(named, rank));
@@ -132,8 +145,7 @@ fn targets(
             Dim::Batches(1) if operand.batch == Some(at) => 1,
             _ => 0,
         });
-        let scale = |(size, own): (usize, &usize)| (size, size as f32 / *own as f32);
-        sizes.zip(&own).map(scale).collect()
+        policy.targets(&own, &sizes.collect::<Vec<_>>())
     } else {
         let scales = folding.floats(2)?.iter().copied();
         let size = |(scale, own): (f32, &usize)| ((*own as f32 * scale).floor() as usize, scale);
@@ -151,8 +163,72 @@ fn targets(
     Ok(found)
 }
 
+impl Resizing {
+    pub(crate) fn of(attributes: &mut Attributes<'_>) -> Result<Self, Problem> {
+        let coordinates = coordinates(attributes)?;
+        let rounding = rounding(attributes)?;
+        let coefficient = attributes.float("cubic_coeff_a", -0.75)?.into();
+        let exclude_outside = attributes.int("exclude_outside", 0)? != 0;
+        let antialias = attributes.int("antialias", 0)? != 0;
+        attributes.ignore("extrapolation_value"); // Of the refused tf_crop_and_resize.
+        let spread = |curve| {
+            Mode::Spread(Spread {
+                curve,
+                antialias,
+                exclude_outside,
+            })
+        };
+        let mode = match attributes.text("mode", "nearest")? {
+            "nearest" if !antialias => Mode::Nearest(rounding),
+            "linear" if antialias => spread(Curve::Triangle),
+            "linear" => Mode::Linear,
+            "cubic" => spread(Curve::Cubic { coefficient }),
+            _ => return refuse("its attribute mode is not supported"),
+        };
+        Ok(Self { mode, coordinates })
+    }
+
+    /// For each position of a result the positions that make it up, with their weights.
+    fn taps(
+        &self,
+        from: usize,
+        to: usize,
+        scale: f32,
+        room: &mut Room,
+    ) -> Result<Vec<Vec<(usize, f64)>>, Problem> {
+        room.take(to.saturating_mul(TAPS_WORDS))?;
+        let [Ok(from), Ok(to)] = [from, to].map(u32::try_from) else {
+            return refuse(HUGE);
+        };
+        Ok(self.mode.taps(Direction {
+            from,
+            to,
+            scale,
+            coordinates: self.coordinates,
+        }))
+    }
+
+    /// By which a dimension is multiplied.
+    pub(crate) fn matrix(
+        &self,
+        from: usize,
+        to: usize,
+        scale: f32,
+        room: &mut Room,
+    ) -> Result<Constant, Problem> {
+        room.take(from.saturating_mul(to))?;
+        let mut weights = vec![0.0; from * to];
+        for (at, taps) in self.taps(from, to, scale, room)?.iter().enumerate() {
+            for (from, weight) in taps {
+                weights[from * to + at] += weight;
+            }
+        }
+        let weights = weights.into_iter().map(|weight| weight as f32).collect();
+        Ok(Constant::new(vec![from, to], Data::Floats(weights)))
+    }
+}
+
 impl Mode {
-    /// For each position of the result the positions that make it up, with their weights.
     fn taps(&self, along: Direction) -> Vec<Vec<(usize, f64)>> {
         match *self {
             Self::Nearest(rounding) => {

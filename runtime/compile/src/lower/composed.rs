@@ -4,6 +4,7 @@
 mod attention;
 mod bytes;
 mod fused;
+mod linear;
 mod rotary;
 mod series;
 
@@ -21,6 +22,7 @@ pub(super) const OPERATORS: &[&[OnnxOperator]] = &[
     attention::OPERATORS,
     bytes::OPERATORS,
     fused::OPERATORS,
+    linear::OPERATORS,
     rotary::OPERATORS,
     series::OPERATORS,
 ];

@@ -154,7 +154,7 @@ impl Lowering<'_> {
 
     fn conv(&mut self, node: &Node) -> Result<(), Problem> {
         self.convolution(node)?;
-        self.note_steps(node);
+        self.note_steps(node, 1.0);
         Ok(())
     }
 

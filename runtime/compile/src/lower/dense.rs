@@ -22,7 +22,8 @@ impl Lowering<'_> {
     /// `alpha * A * B + beta * C`.
     fn gemm(&mut self, node: &Node) -> Result<(), Problem> {
         self.general_product(node)?;
-        self.note_steps(node);
+        let alpha = Attributes::of(node).float("alpha", 1.0)?;
+        self.note_steps(node, alpha);
         Ok(())
     }
 
@@ -59,7 +60,7 @@ impl Lowering<'_> {
             return self.product(node);
         }
         self.dense_mat_mul(node)?;
-        self.note_steps(node);
+        self.note_steps(node, 1.0);
         Ok(())
     }
 

@@ -246,15 +246,16 @@ impl Lowering<'_> {
         }
     }
 
-    /// Remembers what a step of the weights of the node's operator is worth, if they are integers.
-    pub(super) fn note_steps(&mut self, node: &Node) {
+    /// Remembers what a step of the weights of the node's operator is worth, times a factor, if they are integers.
+    pub(super) fn note_steps(&mut self, node: &Node, factor: f32) {
         let weights = node.inputs.get(1).copied().flatten();
         let steps = weights.and_then(|id| self.steps.get(&id));
         if let Some(steps) = steps
             && let Some(Some(output)) = node.outputs.first()
             && let Value::View(view) = self.value(*output)
         {
-            self.draft.steps.insert(view.tensor, Rc::clone(steps));
+            let worth = steps.iter().map(|step| step * factor.abs());
+            self.draft.steps.insert(view.tensor, worth.collect());
         }
     }
 

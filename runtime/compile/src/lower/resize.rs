@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use punctual_model::{Operator, Resize, Tensor};
+use punctual_model::{Operator, Resize};
 use punctual_types::{Coordinates, Extent, Filter, Resampling, Rounding};
 
 use super::convolution::dimension;
@@ -11,8 +11,8 @@ use super::lowering::Lowering;
 use super::value::Value;
 use super::views::positions;
 use super::vocabulary::{OnnxOperator, family};
-use crate::fold::{Folding, fold, resized};
-use crate::graph::{Attribute, Attributes, Constant, Data, Node};
+use crate::fold::resized::{Policy, Resizing};
+use crate::graph::{Attribute, Attributes, Node};
 use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::attribute::{int, text};
@@ -22,52 +22,48 @@ pub(super) const OPERATORS: &[OnnxOperator] = family! {
     "Resize" => lower resize() fold resized::resize,
 };
 
-/// Dimensions of an image: batch, channels, rows, columns.
-const RANK: usize = 4;
 /// Positions of a resize's operands.
 const SCALES: usize = 2;
 const SIZES: usize = 3;
 
+/// A dimension that a resize changes.
+struct Target {
+    axis: usize,
+    from: usize,
+    to: usize,
+    scale: f32,
+}
+
 impl Lowering<'_> {
     pub(super) fn resize(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 4, 1)?;
-        if self.is_by_matrices(node)? {
-            return self.resized_by_matrices(node);
+        let targets = self.resized(node)?;
+        if self.is_by_matrices(node, &targets)? {
+            return self.resized_by_matrices(node, &targets);
         }
         let input = self.image(node)?;
         let shape = self.shape(input);
         let mut attributes = Attributes::of(node);
         let coordinates = coordinates(&mut attributes)?;
         let filter = filter(&mut attributes)?;
-        let axes = match attributes.ints("axes")? {
-            Some(axes) => positions("axes", axes, self.view(node, 0)?.dims.len())?,
-            None => (0..self.view(node, 0)?.dims.len()).collect(),
-        };
-        // A series has no rows.
-        let series = self.is_series(node);
-        let axes: Vec<usize> = axes
-            .into_iter()
-            .map(|axis| if series && axis == 2 { 3 } else { axis })
-            .collect();
         attributes.only("antialias", 0, "0")?;
         attributes.only("exclude_outside", 0, "0")?;
-        let policy = attributes.text("keep_aspect_ratio_policy", "stretch")?;
-        if policy != "stretch" {
-            let found = Attribute::Text(policy.to_owned());
-            let name = "keep_aspect_ratio_policy";
-            return Err(Problem::attribute(name, &found, "stretch"));
-        }
-        // Of cubic curves, and of boxes that are cut out.
+        // Known already, of cubic curves, and of boxes that are cut out.
+        attributes.ignore("axes");
+        attributes.ignore("keep_aspect_ratio_policy");
         attributes.ignore("cubic_coeff_a");
         attributes.ignore("extrapolation_value");
         attributes.finish()?;
-        let (size, scale) = match self.scales(node, &axes)? {
-            Some(scale) => (scaled(shape, scale)?, scale),
-            None => {
-                let size = self.resized(node, shape, &axes)?;
-                (size, ratios(shape.extent(), size))
+        let last = self.view(node, 0)?.dims.len() - 1;
+        let (mut size, mut scale) = (shape.extent(), [1.0; 2]);
+        for target in targets {
+            let to = dimension(target.to)?;
+            if target.axis == last {
+                (size.width, scale[1]) = (to, target.scale);
+            } else {
+                (size.height, scale[0]) = (to, target.scale);
             }
-        };
+        }
         let resampling = Resampling {
             size,
             scale,
@@ -81,183 +77,122 @@ impl Lowering<'_> {
         self.set_image(node, output)
     }
 
-    /// Whether it has a curve, or dimensions, that only constants are resized by.
-    fn is_by_matrices(&self, node: &Node) -> Result<bool, Problem> {
-        let mut attributes = Attributes::of(node);
-        let is_cubic = attributes.text("mode", "nearest")? == "cubic";
-        let rank = self.view(node, 0)?.dims.len();
-        Ok(is_cubic || attributes.int("antialias", 0)? != 0 || !(3..=RANK).contains(&rank))
-    }
-
-    fn resized_by_matrices(&mut self, node: &Node) -> Result<(), Problem> {
+    /// The dimensions that change, in the order of the axes.
+    fn resized(&self, node: &Node) -> Result<Vec<Target>, Problem> {
         let sizes = self.view(node, 0)?.sizes();
-        let axes = match Attributes::of(node).ints("axes")? {
+        let mut attributes = Attributes::of(node);
+        let policy = Policy::of(&mut attributes)?;
+        let axes = match attributes.ints("axes")? {
             Some(axes) => positions("axes", axes, sizes.len())?,
             None => (0..sizes.len()).collect(),
         };
+        let own: Vec<usize> = axes
+            .iter()
+            .map(|axis| match sizes[*axis] {
+                Dim::Known(size) => size as usize,
+                Dim::Batches(_) => 1,
+            })
+            .collect();
+        // Opset 11 has an empty constant where the sizes count.
         let scales = self.optional_floats(node, SCALES, "scales")?;
-        let scales = scales
-            .map(|scales| scales.data)
-            .filter(|scales| !scales.is_empty());
-        let asked = match scales {
-            Some(_) => None,
-            None => Some(self.sizes(node, SIZES, "sizes")?),
+        let scales = scales.filter(|scales| !scales.data.is_empty());
+        let (found, position, what, expected) = if let Some(scales) = scales {
+            let all = own.iter().zip(&scales.data);
+            // Rounded down in f32, as onnxruntime does.
+            let all = all.map(|(own, scale)| ((*own as f32 * scale).floor() as usize, *scale));
+            let is_valid = |scale: &f32| scale.is_normal() && *scale > 0.0;
+            let fits = scales.data.len() == axes.len() && scales.data.iter().all(is_valid);
+            let expected = "a positive number for each axis, 1 for the batch";
+            (fits.then(|| all.collect()), SCALES, "scales", expected)
+        } else {
+            let asked = self.sizes(node, SIZES, "sizes")?;
+            let fits = asked.len() == axes.len();
+            let known = axes.iter().zip(asked);
+            let known = known.map(|(axis, size)| self.size_of(sizes[*axis], size));
+            let known: Option<Vec<usize>> = known.collect();
+            let found = known.filter(|_| fits);
+            let found = found.map(|asked| policy.targets(&own, &asked));
+            let expected = "sizes known when compiling, one for each axis, and the batch as it is";
+            (found, SIZES, "sizes", expected)
         };
-        let count = scales
-            .as_ref()
-            .map_or(asked.as_ref().map_or(0, Vec::len), Vec::len);
-        if count != axes.len() {
-            let found = self.required(node, 0, "data")?;
-            return Err(self.wrong(0, "data", found, "as many dimensions as are resized"));
+        let wrong = || match self.required(node, position, what) {
+            Ok(found) => self.wrong(position, what, found, expected),
+            Err(problem) => problem,
+        };
+        let found: Vec<(usize, f32)> = found.ok_or_else(wrong)?;
+        let all = axes.into_iter().zip(own).zip(found);
+        let all = all.map(|((axis, from), (to, scale))| Target {
+            axis,
+            from,
+            to,
+            scale,
+        });
+        let targets: Vec<Target> = all.filter(Target::changes).collect();
+        let is_batch = |target: &Target| matches!(sizes[target.axis], Dim::Batches(_));
+        if targets.iter().any(is_batch) {
+            return Err(wrong());
         }
+        Ok(targets)
+    }
+
+    /// A size that is asked for; of the batch it must be its own.
+    fn size_of(&self, own: Dim, asked: Dim) -> Option<usize> {
+        match (own, asked) {
+            (Dim::Batches(_), Dim::Known(size)) if size == 1 || Some(size) == self.fixed => Some(1),
+            (Dim::Batches(_), asked) => (asked == own).then_some(1),
+            (Dim::Known(_), Dim::Known(size)) => usize::try_from(size).ok(),
+            // In a file for one image it may be a number.
+            (Dim::Known(1), Dim::Batches(1)) => Some(1),
+            _ => None,
+        }
+    }
+
+    /// Whether it has a curve, or dimensions, that only constants are resized by.
+    fn is_by_matrices(&self, node: &Node, targets: &[Target]) -> Result<bool, Problem> {
+        let mut attributes = Attributes::of(node);
+        let is_cubic = attributes.text("mode", "nearest")? == "cubic";
+        let antialiased = attributes.int("antialias", 0)? != 0;
+        let rank = self.view(node, 0)?.dims.len();
+        let in_plane = |target: &Target| (3..=4).contains(&rank) && target.axis >= 2;
+        Ok(is_cubic || antialiased || !targets.iter().all(in_plane))
+    }
+
+    fn resized_by_matrices(&mut self, node: &Node, targets: &[Target]) -> Result<(), Problem> {
+        let rank = self.view(node, 0)?.dims.len();
+        let mut attributes = Attributes::of(node);
+        let resizing = Resizing::of(&mut attributes)?;
+        attributes.ignore("axes");
+        attributes.ignore("keep_aspect_ratio_policy");
+        attributes.finish()?;
         let missing = Problem::MissingInput {
             position: 0,
             what: "data",
         };
         let mut result = node.inputs[0].ok_or(missing)?;
-        for (at, &axis) in axes.iter().enumerate() {
-            let scale = scales.as_ref().map(|scales| scales[at]);
-            let size = asked.as_ref().map(|sizes| sizes[at]);
-            let is_same = scale.is_none_or(|scale| scale == 1.0)
-                && size.is_none_or(|size| {
-                    size == sizes[axis]
-                        || size == Dim::Batches(1)
-                        || self.is_batch_of(size, sizes[axis])
-                });
-            if is_same {
-                continue;
-            }
-            let Dim::Known(length) = sizes[axis] else {
-                let found = self.required(node, 0, "data")?;
-                return Err(self.wrong(0, "data", found, "a tensor whose batch stays as it is"));
-            };
-            let matrix = self.resizing(node, length as usize, scale, size)?;
+        for target in targets {
+            dimension(target.to)?;
+            let matrix = resizing.matrix(target.from, target.to, target.scale, &mut self.room)?;
             let matrix = self.temporary(Value::Constant(Rc::new(matrix)));
-            let mut order: Vec<i64> = (0..sizes.len() as i64).collect();
-            order.swap(axis, sizes.len() - 1);
+            let mut order: Vec<i64> = (0..rank as i64).collect();
+            order.swap(target.axis, rank - 1);
             let mut turned = node.standing_in("Transpose");
             turned
                 .attributes
                 .insert("perm".to_owned(), Attribute::Ints(order));
-            result = self
-                .nodes_of(node)
-                .of_node(turned.clone(), [Some(result)])?;
-            result = self.nodes_of(node).of("MatMul", &[result, matrix])?;
-            result = self
-                .nodes_of(node)
-                .of_node(turned.clone(), [Some(result)])?;
+            let mut row = self.nodes_of(node);
+            result = row.of_node(turned.clone(), [Some(result)])?;
+            result = row.of("MatMul", &[result, matrix])?;
+            result = row.of_node(turned, [Some(result)])?;
         }
         let value = self.value(result).clone();
         self.set(node, value)
     }
-
-    fn is_batch_of(&self, size: Dim, own: Dim) -> bool {
-        matches!(own, Dim::Batches(_)) && self.is_batch(size)
-    }
-
-    /// What a resize along one dimension makes of the values 1, 0, 0 ..., 0, 1, 0 ..., and so on.
-    fn resizing(
-        &mut self,
-        node: &Node,
-        length: usize,
-        scale: Option<f32>,
-        size: Option<Dim>,
-    ) -> Result<Constant, Problem> {
-        self.room.take(length.saturating_mul(length))?;
-        let cell = |at: usize| f32::from(u8::from(at / length == at % length));
-        let ones = (0..length * length).map(cell).collect();
-        let ones = Constant::new(vec![length, length], Data::Floats(ones));
-        let scale = scale.map(|scale| Constant::new(vec![1], Data::Floats(vec![scale])));
-        let size = match size {
-            Some(Dim::Known(size)) => Some(Constant::new(vec![1], Data::Ints(vec![size]))),
-            _ => None,
-        };
-        let mut along = node.clone();
-        along
-            .attributes
-            .insert("axes".to_owned(), Attribute::Ints(vec![1]));
-        let operands = [Some(&ones), None, scale.as_ref(), size.as_ref()];
-        let rule = |folding: &mut Folding<'_>| resized::resize(folding).map(Into::into);
-        let matrix = fold(rule, &along, &operands, &mut self.room)?
-            .into_iter()
-            .next();
-        matrix.ok_or(Problem::MissingOutput)
-    }
-
-    /// The factors of rows and columns, if there are any.
-    fn scales(&self, node: &Node, axes: &[usize]) -> Result<Option<[f32; 2]>, Problem> {
-        const WHAT: &str = "scales";
-        // Opset 11 has an empty constant where the sizes count.
-        let scales = self.optional_floats(node, SCALES, WHAT)?;
-        let Some(scales) = scales.filter(|scales| !scales.data.is_empty()) else {
-            return Ok(None);
-        };
-        let mut all = [1.0; RANK];
-        let fits = scales.data.len() == axes.len();
-        for (&axis, &scale) in axes.iter().zip(&scales.data) {
-            all[axis] = scale;
-        }
-        match all {
-            [1.0, 1.0, down, along]
-                if fits
-                    && [down, along]
-                        .into_iter()
-                        .all(|s: f32| s.is_normal() && s > 0.0) =>
-            {
-                Ok(Some([down, along]))
-            }
-            _ => {
-                let found = self.required(node, SCALES, WHAT)?;
-                let expected = "a positive number for each axis, 1 for batch and channels";
-                Err(self.wrong(SCALES, WHAT, found, expected))
-            }
-        }
-    }
-
-    fn is_batch(&self, size: Dim) -> bool {
-        match size {
-            Dim::Batches(times) => times == 1,
-            Dim::Known(size) => size == 1 || Some(size) == self.fixed,
-        }
-    }
-
-    /// The rows and columns that are given.
-    fn resized(&self, node: &Node, shape: Tensor, axes: &[usize]) -> Result<Extent, Problem> {
-        const WHAT: &str = "sizes";
-        let sizes = self.sizes(node, SIZES, WHAT)?;
-        let [channels, height, width] =
-            [shape.channels, shape.height, shape.width].map(|size| Dim::Known(size.into()));
-        let mut all = [Dim::Batches(1), channels, height, width];
-        let fits = sizes.len() == axes.len();
-        for (&axis, &size) in axes.iter().zip(&sizes) {
-            all[axis] = size;
-        }
-        match all {
-            // A file that was exported for a fixed batch size names that.
-            [images, same, Dim::Known(height), Dim::Known(width)]
-                if fits && same == channels && self.is_batch(images) =>
-            {
-                Ok(Extent {
-                    height: dimension(usize::try_from(height).unwrap_or(0))?,
-                    width: dimension(usize::try_from(width).unwrap_or(0))?,
-                })
-            }
-            _ => {
-                let found = self.required(node, SIZES, WHAT)?;
-                let expected = "rows and columns known when compiling, of all images and channels";
-                Err(self.wrong(SIZES, WHAT, found, expected))
-            }
-        }
-    }
 }
 
-/// Rows and columns of an image times their factors, rounded down in f32 as onnxruntime does.
-fn scaled(shape: Tensor, [down, along]: [f32; 2]) -> Result<Extent, Problem> {
-    let times = |size: u32, scale: f32| dimension((size as f32 * scale).floor() as usize);
-    Ok(Extent {
-        height: times(shape.height, down)?,
-        width: times(shape.width, along)?,
-    })
+impl Target {
+    fn changes(&self) -> bool {
+        self.from != self.to || self.scale != 1.0
+    }
 }
 
 fn ratios(from: Extent, to: Extent) -> [f32; 2] {

@@ -40,7 +40,11 @@ impl Lowering<'_> {
         attributes.finish()?;
         let view = self.view(node, 0)?;
         let from = view.sizes();
-        let axis = position("axis", axis, from.len() + 1)?;
+        let axis = if axis == from.len() as i64 {
+            from.len()
+        } else {
+            position("axis", axis, from.len())?
+        };
         let halves = [&from[..axis], &from[axis..]];
         let to: Option<Vec<Dim>> = halves.into_iter().map(product).collect();
         self.reshape_to(node, &to.unwrap_or_default())

@@ -3,13 +3,13 @@
 
 use punctual_model::{AnswerKind, Calibration, reference};
 
-use super::builder::{Onnx, image_of, int, ints_of};
+use super::builder::{Onnx, float, image_of, int, ints_of};
 use super::options;
 use crate::schema::{AttributeProto, TensorProto, ValueInfoProto};
 use crate::{CompileError, CompileOptions, InputOptions, compile};
 
 /// A file whose input `image` has these dimensions behind the batch.
-fn of(sizes: &[i64]) -> Onnx {
+pub(super) fn of(sizes: &[i64]) -> Onnx {
     let mut onnx = Onnx::new();
     onnx.graph().input[0] = image_of("image", sizes);
     // A network has weights.
@@ -18,7 +18,7 @@ fn of(sizes: &[i64]) -> Onnx {
 }
 
 /// The values of `x` for an input.
-fn values(onnx: Onnx, image: &[f32]) -> Result<Vec<f32>, CompileError> {
+pub(super) fn values(onnx: Onnx, image: &[f32]) -> Result<Vec<f32>, CompileError> {
     let options = CompileOptions {
         input: InputOptions {
             prepared: Some(true),
@@ -327,4 +327,98 @@ fn a_window_of_a_volume_that_begins_inside_is_the_mean_of_what_is_inside() {
         .node("Reshape", "image volume", "deep", &[])
         .node("AveragePool", "deep", "x", &window);
     assert_eq!(values(onnx, &[0.0, 1.0, 2.0, 3.0]).unwrap(), [0.5, 3.0]);
+}
+
+/// The last node is of onnxruntime's domain.
+fn of_onnxruntime(mut onnx: Onnx) -> Onnx {
+    if let Some(node) = onnx.graph().node.last_mut() {
+        node.domain = Some("com.microsoft".to_owned());
+    }
+    onnx
+}
+
+#[test]
+fn a_query_that_sees_no_key_has_zeros() {
+    let unseen = f32::NEG_INFINITY;
+    let mut onnx = of(&[2, 2])
+        .exactly("mask", &[2, 2], vec![unseen, 0.0, unseen, unseen])
+        .node(
+            "Attention",
+            "image image image mask",
+            "x",
+            &[int("q_num_heads", 1), int("kv_num_heads", 1)],
+        );
+    onnx.0.opset_import[0].version = Some(24);
+    let found = values(onnx, &[1.0, 2.0, 3.0, 4.0]).unwrap();
+    assert_eq!(found, [3.0, 4.0, 0.0, 0.0]);
+}
+
+#[test]
+fn a_key_whose_mask_is_below_zero_does_not_count() {
+    let mut onnx = of(&[2, 2]);
+    let mask = TensorProto {
+        dims: vec![1, 2],
+        ..TensorProto::ints("mask", &[-1, 1])
+    };
+    onnx.graph().initializer.push(mask);
+    let operands = "image image image - mask";
+    let onnx =
+        of_onnxruntime(onnx.node("MultiHeadAttention", operands, "x", &[int("num_heads", 1)]));
+    let found = values(onnx, &[1.0, 2.0, 3.0, 4.0]).unwrap();
+    assert_eq!(found, [3.0, 4.0, 3.0, 4.0]);
+}
+
+#[test]
+fn queries_that_see_no_later_key_are_as_many_as_the_keys() {
+    let onnx = of(&[2, 2]).ints("start", &[0]).ints("end", &[1]).node(
+        "Slice",
+        "image start end end",
+        "first",
+        &[],
+    );
+    let attributes = [int("num_heads", 1), int("unidirectional", 1)];
+    let operands = "first image image";
+    let onnx = of_onnxruntime(onnx.node("MultiHeadAttention", operands, "x", &attributes));
+    let refused = values(onnx, &[0.0; 4]).unwrap_err().to_string();
+    let said = "unidirectional is 1; supported is 0, or 1 for as many keys as queries";
+    assert!(refused.contains(said), "{refused}");
+}
+
+#[test]
+fn a_softmax_of_bytes_goes_along_the_last_dimension_in_every_version() {
+    let onnx = of(&[2, 1])
+        .exactly("scale", &[], vec![0.125])
+        .unsigned("zero", &[], vec![0])
+        .node("QuantizeLinear", "image scale zero", "bytes", &[]);
+    let operands = "bytes scale zero scale zero";
+    let onnx = of_onnxruntime(onnx.node("QLinearSoftmax", operands, "shares", &[int("opset", 11)]));
+    let onnx = onnx.node("DequantizeLinear", "shares scale zero", "x", &[]);
+    assert_eq!(values(onnx, &[1.0, 2.0]).unwrap(), [1.0, 1.0]);
+}
+
+#[test]
+fn a_bias_of_bytes_and_a_factor_is_worth_a_step_of_both() {
+    let onnx = of(&[1])
+        .exactly("scale", &[], vec![0.5])
+        .exactly("wide", &[], vec![4.0])
+        .signed("zero", &[], vec![0])
+        .signed("w", &[1, 1], vec![-8])
+        .ints("bias", &[-1])
+        .node("QuantizeLinear", "image scale zero", "bytes", &[]);
+    let operands = "bytes scale zero w scale zero bias wide zero";
+    let onnx = of_onnxruntime(onnx.node("QGemm", operands, "product", &[float("alpha", 0.5)]));
+    let onnx = onnx.node("DequantizeLinear", "product wide zero", "x", &[]);
+    // 5.875, which is nearer to 4 than to 8.
+    assert_eq!(values(onnx, &[-3.0]).unwrap(), [4.0]);
+}
+
+#[test]
+fn an_axis_of_a_flatten_is_counted_from_the_end_of_its_operand() {
+    let flat = |axis| of(&[3]).node("Flatten", "image", "x", &[int("axis", axis)]);
+    assert_eq!(values(flat(-1), &[1.0, 2.0, 3.0]).unwrap(), [1.0, 2.0, 3.0]);
+    let refused = values(flat(-2), &[0.0; 3]).unwrap_err().to_string();
+    assert!(
+        refused.contains("its first dimension must be the batch"),
+        "{refused}"
+    );
 }

@@ -13,6 +13,7 @@ mod generated;
 mod hostile;
 mod inputs;
 mod joined;
+mod linear;
 mod nested;
 mod products;
 mod quantised;

@@ -16,7 +16,7 @@ fn node(operator: &str, inputs: &[&str], outputs: &[&str], more: Vec<AttributePr
     }
 }
 
-fn graph_of(name: &str, graph: GraphProto) -> AttributeProto {
+pub(super) fn graph_of(name: &str, graph: GraphProto) -> AttributeProto {
     AttributeProto {
         name: Some(name.to_owned()),
         g: Some(Box::new(graph)),
@@ -25,7 +25,7 @@ fn graph_of(name: &str, graph: GraphProto) -> AttributeProto {
     }
 }
 
-fn branch(nodes: Vec<NodeProto>, output: &str) -> GraphProto {
+pub(super) fn branch(nodes: Vec<NodeProto>, output: &str) -> GraphProto {
     GraphProto {
         node: nodes,
         output: vec![value(output)],

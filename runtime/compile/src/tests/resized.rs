@@ -15,11 +15,13 @@ fn resized(inputs: &str, attributes: &[AttributeProto]) -> Onnx {
         .exactly("pixels", &[2], vec![2.0, 2.5])
         .exactly("same", &[4], vec![1.0; 4])
         .exactly("deep", &[4], vec![1.0, 2.0, 2.0, 2.0])
+        .exactly("many", &[4], vec![2.0, 1.0, 2.0, 2.0])
         .exactly("nothing", &[4], vec![1.0, 1.0, 0.0, 2.0])
         .ints("sizes", &[1, 3, 5, 7])
         .ints("rows", &[16])
+        .ints("wide", &[5, 16])
         .ints("empty", &[1, 3, 0, 7])
-        .ints("other", &[1, 4, 5, 7])
+        .ints("other", &[2, 3, 5, 7])
         .node("Resize", inputs, "x", attributes)
         .head("x", 3, "exit_0")
 }
@@ -83,6 +85,31 @@ fn a_resize_to_the_same_size_is_no_operator() {
 }
 
 #[test]
+fn dimensions_that_keep_their_proportions_have_one_factor_and_sizes_nearest_to_it() {
+    for (policy, factor, size) in [("not_larger", 5.0 / 8.0, 5), ("not_smaller", 2.0, 16)] {
+        let attributes = [
+            ints_of("axes", &[2, 3]),
+            text("keep_aspect_ratio_policy", policy),
+        ];
+        let (found, _) = resampling(&resized("image - - wide", &attributes)).unwrap();
+        assert_eq!(found.scale, [factor; 2]);
+        assert_eq!((found.size.height, found.size.width), (size, size));
+    }
+}
+
+#[test]
+fn channels_are_resized_by_a_product() {
+    let onnx = Onnx::new()
+        .exactly("deep", &[4], vec![1.0, 2.0, 1.0, 1.0])
+        .node("Resize", "image - deep", "x", &[])
+        .head("x", 6, "exit_0");
+    let package = compiled(&onnx).unwrap().package;
+    let operators = &package.network().stages[0].operators;
+    let resizes = |kind: &OperatorKind| matches!(kind, OperatorKind::Resize(_));
+    assert!(!operators.iter().any(|operator| resizes(&operator.kind)));
+}
+
+#[test]
 fn what_is_not_supported_is_refused_by_name() {
     let message = |inputs: &str, attributes: &[AttributeProto]| {
         let error = compiled(&resized(inputs, attributes)).unwrap_err();
@@ -103,8 +130,8 @@ fn what_is_not_supported_is_refused_by_name() {
         ),
         (text("nearest_mode", "simple"), "nearest_mode is \"simple\""),
         (
-            text("keep_aspect_ratio_policy", "not_larger"),
-            "keep_aspect_ratio_policy is \"not_larger\"; supported is stretch",
+            text("keep_aspect_ratio_policy", "larger"),
+            "keep_aspect_ratio_policy is \"larger\"; supported is stretch, not_larger",
         ),
     ] {
         let message = message("image - double", &[attribute]);
@@ -115,10 +142,10 @@ fn what_is_not_supported_is_refused_by_name() {
     }
     for (inputs, words) in [
         (
-            "image - deep",
+            "image - nothing",
             "its input 2 (scales) is a float32 constant of shape [4]",
         ),
-        ("image - nothing", "its input 2 (scales)"),
+        ("image - many", "its input 2 (scales)"),
         ("image - pixels", "its input 2 (scales)"),
         ("image - - other", "its input 3 (sizes)"),
         ("image - - rows", "its input 3 (sizes)"),

@@ -8,6 +8,7 @@ use std::fmt::{self, Write};
 use serde_json::Value as Json;
 
 use super::builder::{Onnx, float, int, ints_of, text};
+use super::nested::{branch, graph_of};
 use super::options;
 use crate::parse::{External, OPSETS};
 use crate::schema::{AttributeProto, TensorProto, attribute_type, data_type};
@@ -59,9 +60,6 @@ const IGNORED: &[(&str, &[&str], &str)] = &[
 /// Of onnxruntime alone, so that no schema of ONNX has them.
 const WITHOUT_SCHEMA: &[&str] = &["SimplifiedLayerNormalization"];
 
-/// Operators whose nodes need more than this file has: branches, bytes of a convolution, tables of angles.
-const NOT_MADE: &[&str] = &["If", "QLinearConv", "QLinearMatMul", "RotaryEmbedding"];
-
 /// An attribute of a type that no operator has.
 const GRAPH: i32 = 5;
 
@@ -85,7 +83,7 @@ fn versions(recorded: &Json) -> Vec<(&str, Version<'_>)> {
         for version in versions.as_array().unwrap() {
             let since = version["since"].as_i64().unwrap();
             let attributes = version["attributes"].as_object().unwrap();
-            if since <= *OPSETS.end() && !NOT_MADE.contains(&name.as_str()) {
+            if since <= *OPSETS.end() {
                 all.push((name.as_str(), Version { since, attributes }));
             }
         }
@@ -107,6 +105,7 @@ fn attributes(operator: &str, opset: i64) -> Vec<AttributeProto> {
         "LRN" => vec![int("size", 3)],
         "ReverseSequence" => vec![int("batch_axis", 0), int("time_axis", 1)],
         "Attention" => vec![int("kv_num_heads", 2), int("q_num_heads", 2)],
+        "BitShift" => vec![text("direction", "LEFT")],
         "Cast" => vec![int("to", data_type::INT64.into())],
         "DepthToSpace" | "SpaceToDepth" => vec![int("blocksize", 2)],
         "Einsum" => vec![text("equation", "abij,abjk->abik")],
@@ -114,7 +113,11 @@ fn attributes(operator: &str, opset: i64) -> Vec<AttributeProto> {
         "GatherND" => vec![int("batch_dims", 1)],
         "GRU" | "LSTM" | "RNN" => vec![int("hidden_size", 4)],
         "GroupNormalization" => vec![int("num_groups", 3)],
+        "If" => ["then_branch", "else_branch"]
+            .map(|name| graph_of(name, branch(vec![], "r")))
+            .to_vec(),
         "Hardmax" | "LogSoftmax" | "Softmax" => vec![int("axis", -1)],
+        "RotaryEmbedding" => vec![int("num_heads", 2)],
         "Squeeze" | "Unsqueeze" if opset < 13 => vec![ints_of("axes", &[1])],
         reduction if reduces_by_attribute(reduction, opset) => vec![ints_of("axes", &[2, 3])],
         _ => vec![],
@@ -132,17 +135,23 @@ fn operands(operator: &str, opset: i64) -> &'static str {
         "Add" | "Concat" | "Div" | "Einsum" | "Equal" | "Greater" | "GreaterOrEqual" | "Less"
         | "LessOrEqual" | "MatMul" | "Max" | "Mean" | "Min" | "Mul" | "PRelu" | "Pow" | "Sub"
         | "Sum" => "r r",
+        "AffineGrid" => "maps to_plane",
         "And" | "Or" | "Xor" => "t t",
         "Attention" => "of_images of_images of_images",
         "SwiGLU" => "r r",
         "BatchNormalization" => "r three three three positive",
+        "BitShift" => "byte byte",
+        "BitwiseAnd" | "BitwiseOr" | "BitwiseXor" => "axes axes",
+        "BitwiseNot" | "BlackmanWindow" | "HammingWindow" | "HannWindow" => "count",
         "CastLike" => "r count",
         "Clip" => "r zero one",
+        "Col2Im" => "columns axes sizes",
         "Constant" => "",
         "ConstantOfShape" => "sizes",
         "Conv" => "r w",
         "ConvTranspose" => "r up_w",
         "CumSum" => "r axis",
+        "DFT" => "spectra",
         "DepthToSpace" => "deep",
         "DequantizeLinear" => "q scale byte",
         "Dropout" if opset >= 12 => "r scale",
@@ -155,18 +164,24 @@ fn operands(operator: &str, opset: i64) -> &'static str {
         "Gemm" => "flat flat_w",
         "GridSample" => "r grid",
         "GroupNormalization" => "r three three",
+        "If" => "yes",
         "InstanceNormalization" => "r three positive",
         "LSTM" => "sequence lstm_w lstm_r",
         "LayerNormalization" | "RMSNormalization" => "r eight",
+        "MelWeightMatrix" => "axis count count zero one",
         "Mod" => "i count",
         "Not" => "t",
         "OneHot" => "axes count off_and_on",
         "Pad" => "r pads",
+        "QLinearConv" => "q scale byte w_bytes scale byte scale byte",
+        "QLinearMatMul" => "q scale byte row_bytes scale byte scale byte",
         "QuantizeLinear" => "r scale byte",
         "RNN" => "sequence rnn_w rnn_r",
         "Range" => "zero one one",
         "Reshape" => "r target",
         "Resize" => "r - scales",
+        "RotaryEmbedding" => "of_images angles angles",
+        "STFT" => "signal count - count",
         "ScatterElements" => "square places square",
         "ScatterND" => "square corner number",
         "Slice" => "r starts ends axes",
@@ -194,6 +209,8 @@ const KNOWN: &[(&str, &[i64])] = &[
     ("square", &[3, 3]),
     ("off_and_on", &[2]),
     ("number", &[1]),
+    ("angles", &[1, 8, 6]),
+    ("maps", &[1, 2, 3]),
     ("gru_w", &[1, 12, 24]),
     ("gru_r", &[1, 12, 4]),
     ("lstm_w", &[1, 16, 24]),
@@ -216,6 +233,10 @@ const LISTS: &[(&str, &[i64])] = &[
     ("to_sequence", &[0, 8, 24]),
     ("to_grid", &[0, 8, 12, 2]),
     ("to_places", &[0, 192, 1]),
+    ("to_plane", &[1, 3, 4, 5]),
+    ("to_columns", &[0, 48, 4]),
+    ("to_spectra", &[0, 8, 24, 1]),
+    ("to_signal", &[0, 192, 1]),
 ];
 
 /// A file with the node; with `known` no operand is computed from the input.
@@ -226,7 +247,9 @@ fn file(operator: &str, opset: i64, attributes: Vec<AttributeProto>, known: bool
         .exactly("one", &[], vec![1.0])
         .exactly("scale", &[], vec![0.5])
         .exactly("scales", &[4], vec![1.0, 1.0, 2.0, 2.0])
-        .unsigned("byte", &[], vec![3]);
+        .unsigned("byte", &[], vec![3])
+        .unsigned("w_bytes", &[4, 3, 3, 3], vec![7; 108])
+        .unsigned("row_bytes", &[8, 4], vec![7; 32]);
     for (name, dims) in KNOWN {
         onnx = onnx.floats(name, dims);
     }
@@ -257,6 +280,7 @@ fn file(operator: &str, opset: i64, attributes: Vec<AttributeProto>, known: bool
         .node("Flatten", "r", "flat", &[])
         .node("Cast", "r", "i", &[int("to", data_type::INT64.into())])
         .node("Greater", "r zero", "t", &[])
+        .node("Greater", "one zero", "yes", &[])
         .node("Concat", "r r r r", "deep", &[int("axis", 1)])
         .node("Unsqueeze", single, "single", &axes)
         .node("Reshape", "r to_sequence", "of_images", &[])
@@ -268,6 +292,9 @@ fn file(operator: &str, opset: i64, attributes: Vec<AttributeProto>, known: bool
         )
         .node("Reshape", "r to_grid", "grid", &[])
         .node("Reshape", "i to_places", "places_of_batch", &[])
+        .node("Reshape", "r to_columns", "columns", &[])
+        .node("Reshape", "r to_spectra", "spectra", &[])
+        .node("Reshape", "r to_signal", "signal", &[])
         .node("QuantizeLinear", "r scale byte", "q", &[])
         .node(operator, operands(operator, opset), "x", &attributes);
     if let ("Split" | "TopK", Some(node)) = (operator, onnx.graph().node.last_mut()) {

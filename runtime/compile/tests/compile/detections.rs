@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_compile::{CompileOptions, Compiled, InputOptions, compile_with};
+use punctual_compile::{CompileOptions, Compiled, compile_with};
 use punctual_compile::{DetectionOptions, Overrides};
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
@@ -30,13 +30,9 @@ fn data(file: &str) -> PathBuf {
 
 fn compiled(detections: Option<DetectionOptions>) -> Compiled {
     let overrides = Overrides {
-        input: InputOptions {
-            prepared: Some(true),
-            ..InputOptions::default()
-        },
         answer: Some(AnswerKind::Detections),
         detections,
-        ..Overrides::default()
+        ..Overrides::of_tensors()
     };
     compile_with(&data("retinanet.onnx"), &overrides).unwrap()
 }

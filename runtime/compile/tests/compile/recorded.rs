@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_compile::{CompileError, InputOptions, Overrides, compile_with};
+use punctual_compile::{CompileError, Overrides, compile_with};
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
-use punctual_model::{AnswerKind, Exit, Network, reference};
+use punctual_model::{Exit, Network, reference};
 use punctual_types::Element;
 use serde::Deserialize;
 
@@ -117,14 +117,7 @@ pub(crate) fn differences(
     outputs: &[(String, Vec<f32>)],
 ) -> Result<Vec<String>, Vec<String>> {
     let name = file.display();
-    let overrides = Overrides {
-        input: InputOptions {
-            prepared: Some(true),
-            ..InputOptions::default()
-        },
-        answer: Some(AnswerKind::None),
-        ..Overrides::default()
-    };
+    let overrides = Overrides::of_tensors();
     let compiled = match compile_with(file, &overrides) {
         Ok(compiled) => compiled,
         Err(CompileError::Nodes(unsupported)) => {

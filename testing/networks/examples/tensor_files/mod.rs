@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_compile::{CompileError, Compiled, InputOptions, Note, Overrides, compile_with};
+use punctual_compile::{CompileError, Compiled, Note, Overrides, compile_with};
 use punctual_device_cpu::Evaluator;
 use punctual_model::{AnswerKind, Exit, Network, ONLY_OUTPUT, Output};
 use punctual_types::Element;
@@ -17,13 +17,9 @@ pub type Found = (Vec<Vec<u8>>, Option<f32>);
 /// Compiles the network of an ONNX file.
 pub fn compiled(onnx: &Path, answer: Option<AnswerKind>) -> Result<Compiled, String> {
     let overrides = Overrides {
-        // The files hold prepared inputs, so no preprocessing is compiled.
-        input: InputOptions {
-            prepared: Some(true),
-            ..InputOptions::default()
-        },
         answer,
-        ..Overrides::default()
+        // The files hold prepared inputs, so no preprocessing is compiled.
+        ..Overrides::of_tensors()
     };
     compile_with(onnx, &overrides).map_err(every_problem)
 }

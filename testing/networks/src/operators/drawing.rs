@@ -12,8 +12,10 @@ use punctual_types::Random;
 
 use crate::draw::{Drawn, Input, Numbers};
 
-/// Operator sets that the compiler takes.
-const OPSETS: [u64; 2] = [11, 23];
+/// Operator sets that the compiler and onnxruntime 1.31 take. It has no operator that is in none of them.
+const OPSETS: [u64; 2] = [11, 26];
+/// The domain of onnxruntime's own operators.
+const MICROSOFT: &str = "com.microsoft";
 /// Most elements of an image: as many as a further input may have.
 const ELEMENTS_MAX: i64 = 256;
 
@@ -50,7 +52,7 @@ pub(super) enum Known {
 
 impl Drawing {
     pub fn new(mut random: Random, since: u64, known: Known) -> Self {
-        let opset = random.within(since.max(OPSETS[0]), OPSETS[1]) as i64;
+        let opset = random.within(since.max(OPSETS[0]), since.max(OPSETS[1])) as i64;
         let known = match known {
             Known::Sometimes => random.one_in(5),
             Known::Mostly => !random.one_in(4),
@@ -185,6 +187,14 @@ impl Drawing {
             return self.constant(&dims, kind);
         }
         self.computed(dims, kind)
+    }
+
+    /// A further operand of the same images, whose first dimension is not repeated.
+    pub fn other(&mut self, dims: &[i64], kind: i32) -> String {
+        if self.batch == Some(1) && self.parts == 1 {
+            return self.second(dims, kind);
+        }
+        self.operand(dims, kind)
     }
 
     pub fn computed(&mut self, dims: &[i64], kind: i32) -> String {
@@ -474,7 +484,7 @@ impl Drawing {
         self.nodes(operator, operands, 1, attributes).remove(0)
     }
 
-    /// A node of several results.
+    /// A node of several results. An operator of a domain has it before its name, with a full stop.
     pub fn nodes(
         &mut self,
         operator: &str,
@@ -484,9 +494,19 @@ impl Drawing {
     ) -> Vec<String> {
         let outputs: Vec<String> = (0..results).map(|_| self.name("t")).collect();
         let names: Vec<&str> = outputs.iter().map(String::as_str).collect();
-        let node = NodeProto::of(operator, &outputs[0], operands, &names, attributes);
+        let domain = operator.rsplit_once('.');
+        let operator = domain.map_or(operator, |(_, operator)| operator);
+        let mut node = NodeProto::of(operator, &outputs[0], operands, &names, attributes);
+        node.domain = domain.map(|(domain, _)| domain.to_owned());
         self.graph.node.push(node);
         outputs
+    }
+
+    /// Leaves out results of the last node.
+    pub fn leave_out(&mut self, results: &[usize]) {
+        if let Some(node) = self.graph.node.last_mut() {
+            results.iter().for_each(|at| node.output[*at].clear());
+        }
     }
 
     /// The operator's result, as known as its operands are.
@@ -528,10 +548,12 @@ impl Drawing {
         let model = ModelProto {
             ir_version: Some(8),
             graph: Some(self.graph),
-            opset_import: vec![OperatorSetIdProto {
-                domain: None,
-                version: Some(self.opset),
-            }],
+            opset_import: [(None, self.opset), (Some(MICROSOFT), 1)]
+                .map(|(domain, version)| OperatorSetIdProto {
+                    domain: domain.map(str::to_owned),
+                    version: Some(version),
+                })
+                .to_vec(),
             functions: Vec::new(),
         };
         let (has_classes, dims) = (false, BTreeMap::new());

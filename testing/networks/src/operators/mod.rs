@@ -5,7 +5,10 @@
 
 mod agreement;
 mod arranged;
+mod bytes;
 mod drawing;
+mod fused;
+mod linear;
 mod normal;
 mod table;
 mod windows;

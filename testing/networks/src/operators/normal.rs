@@ -4,6 +4,7 @@ use punctual_compile::schema::attribute::{float, int, ints, text};
 use punctual_compile::schema::data_type::{FLOAT, INT8, INT32, INT64, UINT8};
 
 use super::drawing::{Drawing, Value, elements};
+use super::fused::{activation, names};
 
 fn at(axis: i64, dims: &[i64]) -> usize {
     axis.rem_euclid(dims.len() as i64) as usize
@@ -192,7 +193,11 @@ pub(super) fn by_layer(drawing: &mut Drawing, operator: &'static str) -> Vec<Val
     let epsilon = drawing.one_of(&[1e-5, 1e-3, 0.25]);
     drawing.perhaps(&mut attributes, float("epsilon", epsilon));
     let mut operands = vec![x, drawing.constant(&own, FLOAT)];
-    if operator == "LayerNormalization" && !drawing.one_in(3) {
+    let is_shifted = matches!(
+        operator,
+        "LayerNormalization" | "com.microsoft.LayerNormalization"
+    );
+    if is_shifted && !drawing.one_in(3) {
         operands.push(drawing.constant(&own, FLOAT));
     }
     let operands: Vec<&str> = operands.iter().map(String::as_str).collect();
@@ -233,8 +238,11 @@ pub(super) fn gemm(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> 
             attributes.push(float("beta", -2.0));
         }
     }
-    let operands: Vec<&str> = operands.iter().map(String::as_str).collect();
-    drawing.result(operator, &operands, attributes, FLOAT, &[dims[0], results])
+    if operator == "com.microsoft.FusedGemm" {
+        activation(drawing, &mut attributes, false);
+    }
+    let to = [dims[0], results];
+    drawing.result(operator, &names(&operands), attributes, FLOAT, &to)
 }
 
 pub(super) fn mat_mul(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
@@ -361,7 +369,7 @@ pub(super) fn recurrent(drawing: &mut Drawing, operator: &'static str) -> Vec<Va
 }
 
 /// A scale and a zero point, of all or one a position on the axis.
-fn scale(drawing: &mut Drawing, kind: i32, dims: &[i64]) -> [String; 2] {
+pub(super) fn scale(drawing: &mut Drawing, kind: i32, dims: &[i64]) -> [String; 2] {
     let count = elements(dims);
     let scales: Vec<f32> = (0..count)
         .map(|_| drawing.one_of(&[0.25, 0.5, 0.125]))

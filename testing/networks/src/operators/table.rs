@@ -4,7 +4,7 @@ use punctual_compile::schema::attribute::{float, int, text};
 use punctual_compile::schema::data_type::{self, BOOL, FLOAT, INT32, INT64};
 
 use super::drawing::{Drawing, Known, Value};
-use super::{arranged, normal, windows};
+use super::{arranged, bytes, fused, linear, normal, windows};
 
 /// Operators that are drawn in the same way.
 pub(super) struct Row {
@@ -170,6 +170,95 @@ pub(super) const TABLE: &[Row] = &[
     ),
     known(&["Trilu"], 14, arranged::triangle),
     known(&["ScatterElements", "ScatterND"], 11, arranged::scatter),
+    row(&["SimplifiedLayerNormalization"], 11, normal::by_layer),
+    known(&["BitShift"], 11, linear::bits),
+    known(
+        &["BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"],
+        18,
+        linear::bits,
+    ),
+    known(
+        &["BlackmanWindow", "HammingWindow", "HannWindow"],
+        17,
+        linear::window,
+    ),
+    known(&["MelWeightMatrix"], 17, linear::mel_weights),
+    row(&["AffineGrid"], 20, linear::affine_grid),
+    row(&["Col2Im"], 18, linear::columns_to_image),
+    row(&["DFT"], 17, linear::fourier),
+    row(&["STFT"], 17, linear::short_time_fourier),
+    row(&["Swish"], 24, fused::activated),
+    row(&["SwiGLU"], 28, fused::activated),
+    row(&["Attention"], 23, fused::attention),
+    row(&["RotaryEmbedding"], 23, fused::rotary),
+    row(&["QLinearConv"], 11, bytes::convolution),
+    row(&["QLinearMatMul"], 11, bytes::mat_mul),
+    row(
+        &[
+            "com.microsoft.BiasGelu",
+            "com.microsoft.FastGelu",
+            "com.microsoft.Gelu",
+            "com.microsoft.QuickGelu",
+        ],
+        11,
+        fused::activated,
+    ),
+    row(
+        &[
+            "com.microsoft.LayerNormalization",
+            "com.microsoft.SimplifiedLayerNormalization",
+        ],
+        11,
+        normal::by_layer,
+    ),
+    row(
+        &[
+            "com.microsoft.SkipLayerNormalization",
+            "com.microsoft.SkipSimplifiedLayerNormalization",
+        ],
+        11,
+        fused::skipping,
+    ),
+    row(&["com.microsoft.FusedConv"], 11, windows::convolution),
+    row(&["com.microsoft.FusedGemm"], 11, normal::gemm),
+    row(&["com.microsoft.FusedMatMul"], 11, fused::mat_mul),
+    row(
+        &["com.microsoft.Attention"],
+        11,
+        fused::attention_with_weights,
+    ),
+    row(
+        &["com.microsoft.MultiHeadAttention"],
+        11,
+        fused::multi_head_attention,
+    ),
+    row(&["com.microsoft.RotaryEmbedding"], 11, fused::rotary),
+    row(&["com.microsoft.QGemm"], 11, bytes::gemm),
+    row(
+        &["com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"],
+        11,
+        bytes::two,
+    ),
+    row(&["com.microsoft.QLinearAveragePool"], 11, bytes::average),
+    row(&["com.microsoft.QLinearConcat"], 11, bytes::concat),
+    row(
+        &[
+            "com.microsoft.QLinearGlobalAveragePool",
+            "com.microsoft.QLinearLeakyRelu",
+            "com.microsoft.QLinearSigmoid",
+            "com.microsoft.QLinearSoftmax",
+        ],
+        11,
+        bytes::alone,
+    ),
+    row(
+        &[
+            "com.microsoft.DequantizeLinear",
+            "com.microsoft.QuantizeLinear",
+        ],
+        11,
+        bytes::converted,
+    ),
 ];
 
 fn alone(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {

@@ -5,6 +5,7 @@ use punctual_compile::schema::attribute::{float, int, ints, text};
 use punctual_compile::schema::data_type::FLOAT;
 
 use super::drawing::{Drawing, Value};
+use super::fused::{activation, names};
 
 /// Kernel, strides, padding and dilations, some of them left out; and the kernel.
 fn window(
@@ -81,6 +82,18 @@ fn power(drawing: &mut Drawing, attributes: &mut Vec<AttributeProto>) {
     drawing.perhaps(attributes, int("p", power));
 }
 
+/// A mean of bytes under a window, where it holds a power of two of values wherever it lies.
+pub(super) fn of_kernel(drawing: &mut Drawing, kernel: &[i64]) -> Vec<AttributeProto> {
+    let mut attributes = vec![ints("kernel_shape", kernel), int("channels_last", 0)];
+    let strides = [drawing.side(1, 2), drawing.side(1, 2)];
+    drawing.perhaps(&mut attributes, ints("strides", strides));
+    let pads = [0; 4].map(|_| drawing.side(0, 1).min(kernel[0] - 1).min(kernel[1] - 1));
+    drawing.perhaps(&mut attributes, ints("pads", pads));
+    let counts = drawing.side(0, 1);
+    drawing.perhaps(&mut attributes, int("count_include_pad", counts));
+    attributes
+}
+
 pub(super) fn global(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
     let mut dims = drawing.dims(3..=5);
     let x = drawing.floats(&dims);
@@ -92,20 +105,27 @@ pub(super) fn global(drawing: &mut Drawing, operator: &'static str) -> Vec<Value
     drawing.result(operator, &[&x], attributes, FLOAT, &dims)
 }
 
-pub(super) fn convolution(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
-    let transposed = operator == "ConvTranspose";
+/// What is drawn of a convolution before its operands.
+pub(super) struct Convolving {
+    pub dims: Vec<i64>,
+    pub weights: Vec<i64>,
+    /// Of the result.
+    pub channels: i64,
+    pub attributes: Vec<AttributeProto>,
+}
+
+pub(super) fn convolving(drawing: &mut Drawing, transposed: bool) -> Convolving {
     let mut dims = drawing.dims(3..=5);
     let groups = drawing.one_of(&[1, 1, 1, 2, dims[1]]);
     dims[1] += (groups - dims[1] % groups) % groups;
-    let x = drawing.floats(&dims);
     let (mut attributes, kernel) = window(drawing, &dims[2..], true);
     let each = drawing.side(1, 3);
-    let mut own = if transposed {
+    let mut weights = if transposed {
         vec![dims[1], each]
     } else {
         vec![groups * each, dims[1] / groups]
     };
-    own.extend(&kernel);
+    weights.extend(&kernel);
     let count = kernel.len();
     drawing.perhaps(&mut attributes, ints("kernel_shape", kernel));
     if groups != 1 || drawing.one_in(2) {
@@ -125,12 +145,34 @@ pub(super) fn convolution(drawing: &mut Drawing, operator: &'static str) -> Vec<
             .collect();
         attributes.push(ints("output_padding", added));
     }
-    let mut operands = vec![x, drawing.constant(&own, FLOAT)];
-    if drawing.one_in(2) {
-        operands.push(drawing.constant(&[groups * each], FLOAT));
+    Convolving {
+        dims,
+        weights,
+        channels: groups * each,
+        attributes,
     }
-    let operands: Vec<&str> = operands.iter().map(String::as_str).collect();
-    drawing.result(operator, &operands, attributes, FLOAT, &[])
+}
+
+pub(super) fn convolution(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
+    let mut of = convolving(drawing, operator == "ConvTranspose");
+    let mut operands = vec![
+        drawing.floats(&of.dims),
+        drawing.constant(&of.weights, FLOAT),
+    ];
+    let fused = operator == "com.microsoft.FusedConv";
+    let adds = fused && drawing.one_in(3);
+    if adds || drawing.one_in(2) {
+        operands.push(drawing.constant(&[of.channels], FLOAT));
+    }
+    if adds {
+        // Of the shape of the result.
+        let plain = drawing.node("Conv", &names(&operands), of.attributes.clone());
+        operands.push(drawing.node("Abs", &[&plain], vec![]));
+    }
+    if fused {
+        activation(drawing, &mut of.attributes, true);
+    }
+    drawing.result(operator, &names(&operands), of.attributes, FLOAT, &[])
 }
 
 /// The attributes of a resize that are in the operator set.
@@ -195,27 +237,32 @@ pub(super) fn resize(drawing: &mut Drawing, operator: &'static str) -> Vec<Value
     } else {
         String::new()
     };
+    // What is no row and no column is resized seldom.
+    let stays =
+        |axis: &i64, drawing: &mut Drawing| *axis == 0 || (*axis == 1 && !drawing.one_in(8));
     let factors: Vec<f32> = axes
         .iter()
         .map(|axis| {
             let factor = drawing.one_of(&[1.0, 2.0, 0.5, 1.5, 3.0, 0.75, 1.3]);
             let size = dims[*axis as usize] as f32;
             // What has its size afterwards too onnxruntime leaves as it is, whatever the factor.
-            if *axis < 2 || (size * factor).floor() == size {
+            let kept = size * factor < 1.0 || (size * factor).floor() == size;
+            if kept || stays(axis, drawing) {
                 1.0
             } else {
                 factor
             }
         })
         .collect();
-    if drawing.one_in(2) || (!by_axes && !drawing.known) {
+    let batch_is_open = !drawing.known && !drawing.has_fixed_batch();
+    if drawing.one_in(2) || (!by_axes && batch_is_open) {
         let scales = drawing.values(&[factors.len() as i64], &factors);
         return drawing.result(operator, &[&x, &none, &scales], attributes, FLOAT, &[]);
     }
     let sizes: Vec<i64> = axes
         .iter()
         .map(|axis| {
-            if *axis < 2 {
+            if stays(axis, drawing) {
                 dims[*axis as usize]
             } else {
                 drawing.side(1, 12)
@@ -223,7 +270,7 @@ pub(super) fn resize(drawing: &mut Drawing, operator: &'static str) -> Vec<Value
         })
         .collect();
     let sizes = drawing.ints(&sizes);
-    if drawing.opset >= 18 && by_axes && drawing.one_in(4) {
+    if drawing.opset >= 18 && drawing.one_in(3) {
         let policy = drawing.one_of(&["stretch", "not_larger", "not_smaller"]);
         attributes.push(text("keep_aspect_ratio_policy", policy));
     }

@@ -6,6 +6,7 @@ use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
 use crate::integer::Dim;
 use crate::lower::lowering::Lowering;
 use crate::lower::numbers::Numbers;
+use crate::lower::value::Value;
 use crate::lower::vocabulary::{OnnxOperator, family};
 use crate::problem::Problem;
 use crate::schema::data_type;
@@ -27,7 +28,12 @@ struct Scoring {
     reach: Reach,
     /// Added to the products, one after the other.
     added: Vec<ValueId>,
+    /// Whether a query may see a key; of queries that see none the result is zero.
+    seen: Option<ValueId>,
 }
+
+/// Added to a product that gets no weight. Finite, as weights must be.
+const UNSEEN: f32 = f32::MIN;
 
 /// The keys that a query sees, by how far they are from it.
 #[derive(Clone, Copy)]
@@ -52,8 +58,8 @@ impl Reach {
         self.before.is_some() || self.behind.is_some()
     }
 
-    /// 0 where a query sees a key, and minus infinity elsewhere; `None` where all see all.
-    fn mask(self, queries: i64, keys: i64) -> Option<Vec<f32>> {
+    /// Whether a query sees a key; `None` where all see all.
+    fn mask(self, queries: i64, keys: i64) -> Option<Vec<bool>> {
         let sees = move |query: i64, key: i64| {
             let own = query + self.past;
             self.before.is_none_or(|before| key >= own - before)
@@ -62,17 +68,15 @@ impl Reach {
                     .is_none_or(|behind| key <= own.saturating_add(behind))
         };
         let pairs = (0..queries).flat_map(|query| (0..keys).map(move |key| (query, key)));
-        let mask: Vec<f32> = pairs
-            .map(|(query, key)| {
-                if sees(query, key) {
-                    0.0
-                } else {
-                    f32::NEG_INFINITY
-                }
-            })
-            .collect();
-        mask.iter().any(|value| *value != 0.0).then_some(mask)
+        let mask: Vec<bool> = pairs.map(|(query, key)| sees(query, key)).collect();
+        mask.contains(&false).then_some(mask)
     }
+}
+
+/// What a mask adds to the products, and whether a query may see a key at all, where that is not known from elsewhere.
+struct Mask {
+    added: ValueId,
+    seen: Option<ValueId>,
 }
 
 /// Queries, keys and values as (batch, heads, tokens, values).
@@ -120,11 +124,13 @@ impl Lowering<'_> {
         }
         row.give(1, parts[1]);
         row.give(2, parts[2]);
+        let mask = row.mask(3, "attn_mask")?;
         let scoring = Scoring {
             scale,
             softcap,
             reach,
-            added: row.mask(3, "attn_mask")?.into_iter().collect(),
+            added: mask.iter().map(|mask| mask.added).collect(),
+            seen: mask.and_then(|mask| mask.seen),
         };
         let parts = row.shared([parts[0], parts[1], parts[2]])?;
         let result = row.attended(parts, scoring)?;
@@ -144,6 +150,7 @@ impl Lowering<'_> {
         attributes.finish()?;
         let queries = row.operand(0, "queries")?;
         let three = row.sizes(0, "queries")?.len() == 3;
+        row.check_alike(reach)?;
         let parts = match (row.optional(1), row.optional(2)) {
             (Some(keys), Some(values)) if three => {
                 let [queries, keys, values] = row.biased([queries, keys, values])?;
@@ -172,6 +179,7 @@ impl Lowering<'_> {
                 softcap: 0.0,
                 reach,
                 added,
+                seen: None,
             },
         )?;
         let result = row.merged(result)?;
@@ -228,6 +236,7 @@ impl Lowering<'_> {
                 softcap: 0.0,
                 reach,
                 added,
+                seen: None,
             },
         )?;
         let result = row.merged(result)?;
@@ -240,6 +249,24 @@ impl Row<'_, '_, '_> {
     fn scale(&self, attributes: &mut Attributes<'_>) -> Result<Option<f32>, Problem> {
         let scale = attributes.float("scale", 0.0)?;
         Ok((scale != 0.0).then_some(scale))
+    }
+
+    /// Of other numbers of queries and keys onnxruntime lets the last query alone see all keys.
+    fn check_alike(&self, reach: Reach) -> Result<(), Problem> {
+        let keys = self
+            .optional(1)
+            .and_then(|keys| self.lowering.value(keys).sizes());
+        let tokens = keys.map(|sizes| sizes[sizes.len().saturating_sub(2)..].first().copied());
+        let alike = tokens.flatten() == self.sizes(0, "queries")?.get(1).copied();
+        if alike || !reach.is_bounded() {
+            return Ok(());
+        }
+        let supported = "0, or 1 for as many keys as queries";
+        Err(Problem::attribute(
+            "unidirectional",
+            &Attribute::Int(1),
+            supported,
+        ))
     }
 
     /// (batch, tokens, values) as (batch, heads, tokens, values).
@@ -309,16 +336,35 @@ impl Row<'_, '_, '_> {
         Ok([queries, repeated(keys)?, repeated(values)?])
     }
 
-    /// What the operand adds to the products: a boolean mask takes away the weight where it is false.
-    fn mask(&mut self, position: usize, what: &'static str) -> Result<Option<ValueId>, Problem> {
+    /// A boolean mask takes away the weight where it is false.
+    fn mask(&mut self, position: usize, what: &'static str) -> Result<Option<Mask>, Problem> {
         let Some(mask) = self.optional(position) else {
             return Ok(None);
         };
         self.sizes(position, what)?;
-        match self.lowering.numbers(self.node, position) {
-            Numbers::Floats => Ok(Some(mask)),
-            _ => self.chosen(mask, f32::NEG_INFINITY).map(Some),
+        if self.lowering.numbers(self.node, position) != Numbers::Floats {
+            let added = self.chosen(mask, UNSEEN)?;
+            // What is known of the input's own mask an attention has itself.
+            let is_of_tokens = matches!(self.lowering.value(mask), Value::Counts(_));
+            let seen = (!is_of_tokens).then_some(mask);
+            return Ok(Some(Mask { added, seen }));
         }
+        let Value::Constant(constant) = self.lowering.value(mask) else {
+            let (added, seen) = (mask, None);
+            return Ok(Some(Mask { added, seen }));
+        };
+        let Data::Floats(values) = &constant.data else {
+            return Err(self.wrong(position, what, "floats or booleans"));
+        };
+        let dims = constant.dims.clone();
+        let seen = values
+            .iter()
+            .map(|value| i64::from(*value != f32::NEG_INFINITY));
+        let seen = Data::Ints(seen.collect());
+        let added = values.iter().map(|value| value.max(UNSEEN)).collect();
+        let added = self.constant(dims.clone(), Data::Floats(added));
+        let seen = Some(self.constant(dims, seen));
+        Ok(Some(Mask { added, seen }))
     }
 
     /// What the mask (batch, tokens) of the keys adds to the products.
@@ -331,10 +377,13 @@ impl Row<'_, '_, '_> {
             3 => vec![1],
             _ => return Err(self.wrong(position, "mask", "(batch, tokens)")),
         };
-        let to = Attribute::Int(data_type::BOOL.into());
-        let mask = self.with("Cast", &[mask], [("to", to)])?;
+        let mut counts = self.cast(mask, data_type::BOOL)?;
+        if !matches!(self.lowering.value(counts), Value::Counts(_)) {
+            let zero = self.constant(vec![], Data::Ints(vec![0]));
+            counts = self.of("Greater", &[mask, zero])?;
+        }
         let axes = self.integers(axes);
-        let mask = self.of("Unsqueeze", &[mask, axes])?;
+        let mask = self.of("Unsqueeze", &[counts, axes])?;
         self.chosen(mask, filter).map(Some)
     }
 
@@ -369,16 +418,17 @@ impl Row<'_, '_, '_> {
         let [rows, each] = self.last_sizes(queries)?;
         let [columns, _] = self.last_sizes(keys)?;
         let scale = scoring.scale.unwrap_or(1.0 / (each as f32).sqrt());
-        let mask = if scoring.reach.is_bounded() {
+        let reach = if scoring.reach.is_bounded() {
             self.lowering.room.take((rows * columns) as usize)?;
             scoring.reach.mask(rows, columns)
         } else {
             None
         };
-        let mask = mask.map(|mask| {
-            let dims = vec![rows as usize, columns as usize];
-            self.constant(dims, Data::Floats(mask))
+        let reach = reach.map(|seen| {
+            let seen = seen.into_iter().map(i64::from).collect();
+            self.constant(vec![rows as usize, columns as usize], Data::Ints(seen))
         });
+        let bound = reach.map(|seen| self.chosen(seen, UNSEEN)).transpose()?;
         let queries = self.times(queries, scale)?;
         let keys = self.transpose(keys, &[0, 1, 3, 2])?;
         let mut scores = self.of("MatMul", &[queries, keys])?;
@@ -387,10 +437,38 @@ impl Row<'_, '_, '_> {
             let bent = self.of("Tanh", &[small])?;
             scores = self.times(bent, scoring.softcap)?;
         }
-        for added in scoring.added.into_iter().chain(mask) {
+        for added in scoring.added.into_iter().chain(bound) {
             scores = self.of("Add", &[scores, added])?;
         }
         let weights = self.with("Softmax", &[scores], [("axis", Attribute::Int(-1))])?;
-        self.of("MatMul", &[weights, values])
+        let result = self.of("MatMul", &[weights, values])?;
+        let seen = match (scoring.seen, reach) {
+            (Some(first), Some(second)) => Some(self.of("And", &[first, second])?),
+            (first, second) => first.or(second),
+        };
+        self.of_seeing(result, seen)
+    }
+
+    /// The result, but zeros for queries that see no key, whose weights would be of equal size.
+    fn of_seeing(&mut self, result: ValueId, seen: Option<ValueId>) -> Result<ValueId, Problem> {
+        let Some(seen) = seen else {
+            return Ok(result);
+        };
+        let seen = self.cast(seen, data_type::FLOAT)?;
+        let axes = ("axes", Attribute::Ints(vec![-1]));
+        let any = self.with("ReduceMax", &[seen], [axes])?;
+        if let Value::Constant(any) = self.lowering.value(any)
+            && let Data::Floats(any) = &any.data
+            && any.iter().all(|any| *any == 1.0)
+        {
+            return Ok(result);
+        }
+        let any = self.cast(any, data_type::BOOL)?;
+        let zero = self.number(0.0);
+        self.of("Where", &[any, result, zero])
+    }
+
+    fn cast(&mut self, value: ValueId, to: i32) -> Result<ValueId, Problem> {
+        self.with("Cast", &[value], [("to", Attribute::Int(to.into()))])
     }
 }

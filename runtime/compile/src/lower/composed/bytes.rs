@@ -194,6 +194,11 @@ impl Row<'_, '_, '_> {
             Some(Attribute::Int(opset)) => opset,
             _ => plain.opset,
         };
+        if operator == "Softmax" {
+            // In every version, as onnxruntime's schema says.
+            let axis = attributes.entry("axis".to_owned());
+            axis.or_insert(Attribute::Int(-1));
+        }
         let result = self.lowering.temporary(Value::Nothing);
         self.lower(Node {
             operator: operator.to_owned(),
