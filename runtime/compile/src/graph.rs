@@ -255,6 +255,34 @@ impl Constant {
         })
     }
 
+    /// One position of a dimension, which stays; `None` for element types that no operator takes.
+    pub fn position(&self, dim: usize, at: usize) -> Option<Self> {
+        let inner: usize = self.dims[dim + 1..].iter().product();
+        let mut dims = self.dims.clone();
+        let size = std::mem::replace(&mut dims[dim], 1);
+        macro_rules! taken {
+            ($values:expr) => {
+                $values
+                    .chunks(inner.max(1))
+                    .skip(at)
+                    .step_by(size.max(1))
+                    .flatten()
+                    .copied()
+                    .collect()
+            };
+        }
+        let data = match &self.data {
+            Data::Floats(values) => Data::Floats(taken!(values)),
+            Data::Ints(values) => Data::Ints(taken!(values)),
+            _ => return None,
+        };
+        Some(Self {
+            dims,
+            batch: self.batch,
+            data,
+        })
+    }
+
     /// What it is in a batch of `size` images, if it is one constant there.
     pub fn at_batch(&self, size: i64) -> Option<Self> {
         let data = match &self.data {

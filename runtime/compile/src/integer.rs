@@ -136,6 +136,9 @@ impl Integer {
 
     /// How it compares for every image of every batch.
     pub fn compared(self, other: Self) -> Option<Ordering> {
+        if let (Some(own), Some(other)) = (self.known(), other.known()) {
+            return Some(own.cmp(&other));
+        }
         let Self {
             offset,
             images,
@@ -148,7 +151,6 @@ impl Integer {
         // The image's number is at least 0, the number of images at least 1.
         let bound = offset.checked_add(batches)?;
         match (images, batches) {
-            (0, 0) => Some(offset.cmp(&0)),
             (0.., 0..) if bound > 0 => Some(Ordering::Greater),
             _ if images <= 0 && batches <= 0 && bound < 0 => Some(Ordering::Less),
             _ => None,
@@ -157,6 +159,9 @@ impl Integer {
 
     /// Whether it is at least the other for every image of every batch, or less.
     pub fn at_least(self, other: Self) -> Option<bool> {
+        if let (Some(own), Some(other)) = (self.known(), other.known()) {
+            return Some(own >= other);
+        }
         let difference = self.plus(other, -1)?;
         let bound = difference.offset.checked_add(difference.batches)?;
         let never_less = difference.images >= 0 && difference.batches >= 0 && bound >= 0;

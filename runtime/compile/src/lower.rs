@@ -26,6 +26,7 @@ mod normalisation;
 mod numbers;
 pub(crate) mod operands;
 mod padding;
+mod places;
 mod pooling;
 mod products;
 mod quantised;
@@ -221,7 +222,13 @@ impl Lowering<'_> {
         }
         self.compute_scaled(node)?;
         let softmaxes = self.compute_softmax(node)?;
-        let done = self.computed(node);
+        let done = match self.computed(node) {
+            Err(problem) => match self.on_counted(node).or_else(|_| self.on_batch_first(node)) {
+                Ok(true) => Ok(()),
+                _ => Err(problem),
+            },
+            done => done,
+        };
         for (id, value) in softmaxes {
             self.values[id.0] = value;
         }
@@ -241,6 +248,9 @@ impl Lowering<'_> {
             self.materialise(node)?;
         }
         if let Some(value) = self.on_mask(node)? {
+            return self.set(node, value);
+        }
+        if let Some(value) = self.on_places(node)? {
             return self.set(node, value);
         }
         if let Some(value) = self.on_scores(node)? {

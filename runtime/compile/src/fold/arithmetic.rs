@@ -363,12 +363,10 @@ pub(crate) fn may_be_truths(values: &[i64]) -> bool {
     values.iter().all(|value| matches!(value, 0 | 1))
 }
 
-/// The floats without what is behind the point. Where that is no value of the type, processors differ, and it is refused.
+/// The floats without what is behind the point. What is less than all values of the type becomes the least one, as the
+/// logarithm of nothing in tables of relative positions. For what is more, and for NaN, processors differ: it is refused.
 fn whole(floats: impl Iterator<Item = f64>, least: i64, most: i64) -> Result<Vec<i64>, Problem> {
-    let cut = |value: f64| {
-        let inside = value.trunc() >= least as f64 && value < most as f64 + 1.0;
-        inside.then_some(value as i64)
-    };
+    let cut = |value: f64| (value < most as f64 + 1.0).then_some((value as i64).max(least));
     let cut: Option<Vec<i64>> = floats.map(cut).collect();
     cut.ok_or(Problem::Folding { reason: RANGE })
 }

@@ -1,7 +1,7 @@
 //! Values taken from, or put to, places that integers name.
 
 use super::layout::{area, axis, extents, index, picked, strided, strides};
-use super::{BATCH, Folding, IMAGE, OUTSIDE, SIZES, TYPES, known, refuse};
+use super::{BATCH, Folding, IMAGE, NO_INTEGER, OUTSIDE, SIZES, TYPES, known, refuse};
 use crate::graph::{Constant, Data};
 use crate::integer::{Dim, Integer};
 use crate::problem::Problem;
@@ -84,7 +84,6 @@ pub(crate) fn gather_elements(folding: &mut Folding<'_>) -> Result<Constant, Pro
 }
 
 pub(crate) fn scatter_elements(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
-    no_reduction(folding)?;
     let (data, indices) = (folding.plain(0)?, folding.plain(1)?);
     let at = axis(folding.attributes.int("axis", 0)?, data.dims.len())?;
     folding.count(&indices.dims)?;
@@ -93,7 +92,53 @@ pub(crate) fn scatter_elements(folding: &mut Folding<'_>) -> Result<Constant, Pr
     if updates.dims != indices.dims {
         return refuse(SIZES);
     }
-    scattered(folding, data, updates, places.into_iter().zip(0..))
+    let places = places.into_iter().zip(0..);
+    match folding.attributes.text("reduction", "none")? {
+        "none" => scattered(folding, data, updates, places),
+        reduction => combined(folding, data, updates, places, reduction),
+    }
+}
+
+/// `data` and the updates at places, as a reduction has it.
+fn combined(
+    folding: &mut Folding<'_>,
+    data: &Constant,
+    updates: &Constant,
+    places: impl Iterator<Item = (usize, usize)>,
+    reduction: &str,
+) -> Result<Constant, Problem> {
+    folding.count(&data.dims)?;
+    let (floats, integers): (fn(f32, f32) -> f32, fn(i64, i64) -> Option<i64>) = match reduction {
+        "add" => (|own, new| own + new, i64::checked_add),
+        "mul" => (|own, new| own * new, i64::checked_mul),
+        "max" => (
+            |own, new| if own.is_nan() || own >= new { own } else { new },
+            |own, new| Some(own.max(new)),
+        ),
+        "min" => (
+            |own, new| if own.is_nan() || own <= new { own } else { new },
+            |own, new| Some(own.min(new)),
+        ),
+        _ => return refuse("its attribute reduction is not one of none, add, mul, max and min"),
+    };
+    let mut result = data.clone();
+    match (&mut result.data, &updates.data) {
+        (Data::Floats(all), Data::Floats(new)) => {
+            for (place, update) in places {
+                let own = all.get_mut(place).ok_or(OUT)?;
+                *own = floats(*own, *new.get(update).ok_or(OUT)?);
+            }
+        }
+        (Data::Ints(all), Data::Ints(new)) => {
+            for (place, update) in places {
+                let own = all.get_mut(place).ok_or(OUT)?;
+                let both = integers(*own, *new.get(update).ok_or(OUT)?);
+                *own = both.ok_or(Problem::Folding { reason: NO_INTEGER })?;
+            }
+        }
+        _ => return refuse(TYPES),
+    }
+    Ok(result)
 }
 
 fn no_reduction(folding: &mut Folding<'_>) -> Result<(), Problem> {

@@ -11,7 +11,7 @@ use super::views::expanded;
 use super::vocabulary::{OnnxOperator, family};
 use crate::draft::Computation;
 use crate::fold::layout::broadcast;
-use crate::graph::{Attribute, Attributes, Data, Floats, Node, ValueId};
+use crate::graph::{Attribute, Attributes, Constant, Data, Floats, Node, ValueId};
 use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::attribute::int;
@@ -428,7 +428,7 @@ impl Lowering<'_> {
             together = table(&view, self.shape(view.tensor), constant);
         }
         let Some((dims, values, shape)) = together else {
-            return Err(self.operands(node));
+            return self.with_tensor_of(node, function, &view, constant, swapped);
         };
         let binary = Binary {
             constant: Some(shape),
@@ -443,6 +443,31 @@ impl Lowering<'_> {
             start,
             dims,
         })
+    }
+
+    /// A function of a view and of a constant whose dimensions lie crosswise to its own: as of two tensors.
+    fn with_tensor_of(
+        &mut self,
+        node: &Node,
+        function: BinaryFunction,
+        view: &View,
+        constant: &Floats,
+        swapped: bool,
+    ) -> Result<View, Problem> {
+        let behind = view.dims.len().checked_sub(constant.dims.len());
+        let of_batch = |behind: usize| behind > 0 || constant.dims.first() == Some(&1);
+        let Some(behind) = behind.filter(|behind| of_batch(*behind) && view.is_batch(0)) else {
+            return Err(self.operands(node));
+        };
+        let dims = [&vec![1; behind][..], &constant.dims].concat();
+        let constant = Constant::new(dims, Data::Floats(constant.data.clone()));
+        let constant = self.of_images(node, &constant, 0)?;
+        let views = if swapped {
+            [constant, view.clone()]
+        } else {
+            [view.clone(), constant]
+        };
+        self.two_tensors(node, function, views)
     }
 
     pub(super) fn negate(&mut self, node: &Node) -> Result<(), Problem> {
@@ -590,6 +615,16 @@ impl Lowering<'_> {
             // A part of the input is copied, as an exit's outputs are written by operators.
             (Value::View(view), _) if view.tensor.index() < self.draft.inputs => {
                 self.copied_whole(&Node::of_exit(exit), view)?
+            }
+            (Value::Constant(_), _) => {
+                let node = Node {
+                    inputs: vec![Some(id)],
+                    ..Node::of_exit(exit)
+                };
+                match self.constant_of_images(&node, 0)? {
+                    Some(view) => view,
+                    None => return Ok(()),
+                }
             }
             _ => return Ok(()),
         };

@@ -15,7 +15,7 @@ use super::vocabulary::{Makes, OnnxOperator, family};
 use crate::fold::arithmetic::may_be_truths;
 use crate::fold::layout::broadcast;
 use crate::fold::{Folding, fold, made};
-use crate::graph::{Attribute, Attributes, Constant, Data, Node, ValueId};
+use crate::graph::{Attribute, Attributes, Constant, Data, Floats, Node, ValueId};
 use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::data_type;
@@ -275,6 +275,10 @@ impl Lowering<'_> {
                 return self.set(node, Value::View(view));
             }
         }
+        let known = |operand: &Operand| matches!(operand, Operand::Constant(_));
+        if known(&condition) && sides.iter().any(known) {
+            return self.overlaid(node, condition, sides);
+        }
         let [yes, no] = sides;
         let keep = BinaryFunction::KeepWhere;
         let yes = self.kept(node, keep, yes, condition.clone())?;
@@ -293,6 +297,45 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
+    /// A choice between a tensor and a constant where which of them is taken is known: the sum of the tensor with zeros
+    /// and of the constant with zeros, which is folded.
+    fn overlaid(
+        &mut self,
+        node: &Node,
+        condition: Operand,
+        sides: [Operand; 2],
+    ) -> Result<(), Problem> {
+        let (tensor, keep) = match &sides {
+            [Operand::Tensor(_), _] => (0, BinaryFunction::KeepWhere),
+            _ => (1, BinaryFunction::KeepUnless),
+        };
+        let mut rest = node.clone();
+        rest.inputs[1 + tensor] = Some(match self.numbers(node, 2 - tensor) {
+            Numbers::Floats => self.nodes_of(node).number(0.0),
+            _ => self.nodes_of(node).constant(vec![], Data::Ints(vec![0])),
+        });
+        let inputs = rest.inputs.clone();
+        let rest = self.nodes_of(node).of_node(rest, inputs)?;
+        let rest = Node {
+            inputs: vec![Some(rest)],
+            ..node.standing_in("Add")
+        };
+        let mut rest = self.figures(&rest, 0)?;
+        let halved = halve_infinite(&mut rest);
+        let [yes, no] = sides;
+        let view = if tensor == 0 { yes } else { no };
+        let mut kept = self.combined(node, keep, [view, condition])?;
+        if halved {
+            kept = self.scaled(node, &kept, 0.5)?;
+        }
+        let both = [Operand::Tensor(kept), Operand::Constant(rest)];
+        let mut result = self.combined(node, BinaryFunction::Add, both)?;
+        if halved {
+            result = self.scaled(node, &result, 2.0)?;
+        }
+        self.set(node, Value::View(result))
+    }
+
     /// One side where it is chosen and 0 elsewhere; `None` for a side that is a single 0.
     fn kept(
         &mut self,
@@ -308,18 +351,7 @@ impl Lowering<'_> {
         if constant.data == [0.0] {
             return Ok(None);
         }
-        // Constants must be finite, so an infinite one is halved and doubled afterwards.
-        let halved = constant.data.iter().any(|value| value.is_infinite());
-        if halved {
-            for value in &mut constant.data {
-                let largest = f32::MAX.copysign(*value);
-                *value = if value.is_infinite() {
-                    largest
-                } else {
-                    *value / 2.0
-                };
-            }
-        }
+        let halved = halve_infinite(&mut constant);
         let operands = [Operand::Constant(constant), condition];
         let kept = self.combined(node, function, operands)?;
         if halved {
@@ -328,6 +360,23 @@ impl Lowering<'_> {
             Ok(Some(kept))
         }
     }
+}
+
+/// Constants must be finite, so those among which some are not are halved, to be doubled afterwards: an infinite one
+/// becomes the largest number. Returns whether they are.
+fn halve_infinite(constant: &mut Floats) -> bool {
+    let halved = constant.data.iter().any(|value| value.is_infinite());
+    if halved {
+        for value in &mut constant.data {
+            let largest = f32::MAX.copysign(*value);
+            *value = if value.is_infinite() {
+                largest
+            } else {
+                *value / 2.0
+            };
+        }
+    }
+    halved
 }
 
 /// The operand that is the result, if the other one is a constant that does not affect it.

@@ -4,8 +4,10 @@
 mod attention;
 mod bytes;
 mod fused;
+mod kernels;
 mod linear;
 mod rotary;
+mod scattered;
 mod series;
 
 use std::rc::Rc;

@@ -144,6 +144,9 @@ impl Lowering<'_> {
         let mut attributes = Attributes::of(node);
         let axis = attributes.int("axis", 0)?;
         attributes.finish()?;
+        if let Some(table) = self.constant_of_images(node, 0)? {
+            self.replace(node, 0, &table);
+        }
         let dim = position("axis", axis, self.view(node, 0)?.dims.len())?;
         if let Some(taken) = self.gathered_elements(node, dim)? {
             return self.set(node, Value::View(taken));

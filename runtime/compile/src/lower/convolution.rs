@@ -160,6 +160,9 @@ impl Lowering<'_> {
 
     fn convolution(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
+        if self.is_view(node, 1) {
+            return self.computed_kernel(node);
+        }
         let input = self.image(node)?;
         let shape = self.shape(input);
         let weights = self.floats(node, 1, "weights")?;

@@ -163,6 +163,26 @@ impl Lowering<'_> {
         Ok(any)
     }
 
+    /// A tensor of a constant operand that holds values of each image, as all of a file for one image do that have its
+    /// dimension; `None` of any other operand.
+    pub(super) fn constant_of_images(
+        &mut self,
+        node: &Node,
+        at: usize,
+    ) -> Result<Option<View>, Problem> {
+        let Some(Value::Constant(constant)) = self.operand(node, at) else {
+            return Ok(None);
+        };
+        let of_one = self.fixed == Some(1) && constant.dims.first() == Some(&1);
+        let Some(batch) = constant.batch.or(of_one.then_some(0)) else {
+            return Ok(None);
+        };
+        let constant = Rc::clone(constant);
+        let Floats { data, .. } = self.figures(node, at)?;
+        let floats = constant.with(Data::Floats(data));
+        self.of_images(node, &floats, batch).map(Some)
+    }
+
     /// Makes tensors of the constants of which each image has several positions of the batch: as a constant no operator
     /// takes them.
     pub(super) fn materialise_wide(&mut self, node: &Node) -> Result<(), Problem> {

@@ -18,7 +18,7 @@ use super::view_algebra::{Axis, BATCH, Factor, View, normal};
 use super::views::position;
 use super::vocabulary::{OnnxOperator, family};
 use crate::draft::{Computation, Drafted};
-use crate::graph::{Attributes, Constant, Data, Node};
+use crate::graph::{Attributes, Constant, Data, Node, ValueId};
 use crate::integer::Dim;
 use crate::problem::Problem;
 use crate::schema::attribute::int;
@@ -34,6 +34,9 @@ const OPERANDS_MAX: usize = 255;
 
 impl Lowering<'_> {
     fn concat(&mut self, node: &Node) -> Result<(), Problem> {
+        if let Some(node) = self.without_empty(node)? {
+            return self.concat(&node);
+        }
         if self.join_tokens(node)? || self.stack(node)? {
             return Ok(());
         }
@@ -57,6 +60,22 @@ impl Lowering<'_> {
         let dim = position("axis", axis, parts[0].sizes().len())?;
         let joined = self.join_parts(node, dim, &parts)?;
         self.set(node, Value::View(joined))
+    }
+
+    /// A concat without the operands that have no values, if there are such.
+    fn without_empty(&self, node: &Node) -> Result<Option<Node>, Problem> {
+        let axis = Attributes::of(node).int("axis", 1)?;
+        let has_none = |id: &Option<ValueId>| match id.map(|id| self.value(id)) {
+            Some(Value::Sized(sizes)) => {
+                let axis = position("axis", axis, sizes.len());
+                axis.is_ok_and(|axis| sizes[axis] == Dim::Known(0))
+            }
+            _ => false,
+        };
+        let mut kept = node.clone();
+        kept.inputs.retain(|id| !has_none(id));
+        let fewer = kept.inputs.len() < node.inputs.len();
+        Ok((fewer && !kept.inputs.is_empty()).then_some(kept))
     }
 
     /// Parts joined along a dimension.

@@ -59,9 +59,10 @@ impl Lowering<'_> {
                 });
                 Ok(flat.map(Value::Counts))
             }
-            "Expand" | "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Transpose"
-            | "Unsqueeze" => self.moved(node, view).map(Some),
-            _ => Ok(None),
+            _ => {
+                let moved = self.moved(node, view)?;
+                Ok(moved.map(Value::Counts))
+            }
         }
     }
 
@@ -117,29 +118,30 @@ impl Lowering<'_> {
         (is_true && !values.is_empty()).then_some(Value::Counts(view))
     }
 
-    /// The mask under other dimensions, as any view.
-    fn moved(&mut self, node: &Node, view: View) -> Result<Value, Problem> {
-        let Some(id) = node.inputs.first().copied().flatten() else {
-            return Err(Problem::MissingInput {
-                position: 0,
-                what: "data",
-            });
+    /// What a node that only gives its operand other dimensions makes of this view in its place; `None` of any other node.
+    pub(super) fn moved(&mut self, node: &Node, view: View) -> Result<Option<View>, Problem> {
+        let (Some(Some(id)), Some(Some(result))) = (node.inputs.first(), node.outputs.first())
+        else {
+            return Ok(None);
         };
-        self.values[id.0] = Value::View(view.clone());
+        let before = std::mem::replace(&mut self.values[id.0], Value::View(view));
         let done = match node.operator.as_str() {
             "Expand" => self.expand(node),
             "Flatten" => self.flatten(node),
+            "Identity" => self.identity(node),
             "Reshape" => self.reshape(node),
             "Squeeze" => self.squeeze(node),
             "Transpose" => self.transpose(node),
             "Unsqueeze" => self.unsqueeze(node),
-            _ => self.identity(node),
+            _ => {
+                self.values[id.0] = before;
+                return Ok(None);
+            }
         };
-        self.values[id.0] = Value::Counts(view);
+        self.values[id.0] = before;
         done?;
-        let result = node.outputs.first().copied().flatten();
-        match result.map(|result| self.value(result)) {
-            Some(Value::View(view)) => Ok(Value::Counts(view.clone())),
+        match self.value(*result) {
+            Value::View(view) => Ok(Some(view.clone())),
             _ => Err(Problem::MissingOutput),
         }
     }
@@ -182,6 +184,23 @@ impl Lowering<'_> {
             dims,
             ..view.clone()
         })
+    }
+
+    /// Lowers a node that no attention stands behind, of masks as numbers: whether it reads any.
+    pub(super) fn on_counted(&mut self, node: &Node) -> Result<bool, Problem> {
+        let mut masks = Vec::new();
+        for id in node.inputs.iter().copied().flatten() {
+            if let Value::Counts(view) = self.value(id).clone() {
+                let before = std::mem::replace(&mut self.values[id.0], Value::View(view));
+                masks.push((id, before));
+            }
+        }
+        let any = !masks.is_empty();
+        let done = if any { self.computed(node) } else { Ok(()) };
+        for (id, before) in masks {
+            self.values[id.0] = before;
+        }
+        done.map(|()| any)
     }
 
     /// The tensor that tells the keys that count, from what a node adds to their products.

@@ -386,6 +386,11 @@ impl Lowering<'_> {
                 let sizes = value.sizes().unwrap_or_default();
                 format!("batches one behind the other {}", describe_dims(&sizes))
             }
+            Value::Places(view, _) | Value::Tuples(view) => {
+                let sizes = describe_dims(&view.sizes());
+                format!("positions among those of all images {sizes}")
+            }
+            Value::Sized(sizes) => format!("the mere dimensions {}", describe_dims(sizes)),
             Value::Constant(constant) => match &constant.data {
                 Data::Floats(values) if constant.dims.is_empty() => {
                     format!("the constant {}", values[0])

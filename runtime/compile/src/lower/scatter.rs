@@ -79,6 +79,9 @@ impl Lowering<'_> {
     pub(super) fn scatter_elements(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
         let (sizes, batch) = self.data_sizes(node)?;
+        if self.is_view(node, INDICES) {
+            return self.scattered_at_computed(node);
+        }
         let axis = position("axis", Attributes::of(node).int("axis", 0)?, sizes.len())?;
         let indices = self.known_places(node)?;
         let integers = indices.integers().unwrap_or_default();
@@ -115,7 +118,10 @@ impl Lowering<'_> {
         let images = sizes.iter().position(|size| *size == Dim::Batches(1));
         // In a file for one image it may be a number.
         let first = (self.fixed == Some(1) && sizes.first() == Some(&Dim::Known(1))).then_some(0);
-        let batch = of_constant.or(images).or(first);
+        let batch = of_constant
+            .or(images)
+            .or(first)
+            .or_else(|| self.as_updates(node, &sizes));
         let known = |at: usize| Some(at) == batch || matches!(sizes[at], Dim::Known(1..));
         match batch {
             Some(batch) if (0..sizes.len()).all(known) && extent(sizes[batch]) == 1 => {
@@ -128,6 +134,17 @@ impl Lowering<'_> {
         }
     }
 
+    /// In a file for one image, the dimension of a constant that is the batch in slices that are written to it.
+    fn as_updates(&self, node: &Node, sizes: &[Dim]) -> Option<usize> {
+        let Some(Value::View(updates)) = self.operand(node, UPDATES) else {
+            return None;
+        };
+        let of_updates = (0..updates.dims.len()).find(|at| updates.is_batch(*at))?;
+        let behind = updates.dims.len() - of_updates;
+        let batch = sizes.len().checked_sub(behind)?;
+        (self.fixed == Some(1) && sizes[batch] == Dim::Known(1)).then_some(batch)
+    }
+
     fn known_places(&self, node: &Node) -> Result<Constant, Problem> {
         match self.constant_integers(node, INDICES) {
             Some(indices) if indices.elements() <= PLACES_MAX => Ok(indices.clone()),
@@ -135,9 +152,9 @@ impl Lowering<'_> {
         }
     }
 
-    fn unknown_places(&self, node: &Node) -> Problem {
+    pub(super) fn unknown_places(&self, node: &Node) -> Problem {
         let found = self.operand(node, INDICES).unwrap_or(&Value::Nothing);
-        let expected = "places of each image that are known when compiling, inside the data";
+        let expected = "places of each image that are known when compiling, inside the data; computed ones of ScatterElements alone, if what each line has of updates times places is at most 2^24 in all";
         self.wrong(INDICES, "indices", found, expected)
     }
 

@@ -2,6 +2,8 @@
 //! encoder, or the frames of an image, folded into the batch by a reshape. Operators that know nothing but images of a
 //! batch are applied to each; what takes them together again joins them.
 
+use std::rc::Rc;
+
 use super::joined::Part;
 use super::lowering::Lowering;
 use super::value::Value;
@@ -153,6 +155,32 @@ impl Lowering<'_> {
         };
         self.on_each(node, &stack, shares)?;
         Ok(true)
+    }
+
+    /// Lowers a node of a file for one image whose operands have a first dimension of one position that is not the batch,
+    /// which another dimension is or none: there is one image, so the first may be it. Whether there is such an operand.
+    pub(super) fn on_batch_first(&mut self, node: &Node) -> Result<bool, Problem> {
+        let mut moved = Vec::new();
+        for id in node.inputs.iter().copied().flatten() {
+            if let Value::View(view) = self.value(id)
+                && self.fixed == Some(1)
+                && view.dims.first().is_some_and(Vec::is_empty)
+            {
+                let mut view = view.clone();
+                for dim in &mut view.dims {
+                    dim.retain(|digit| *digit != BATCH);
+                }
+                view.dims[0].push(BATCH);
+                let before = std::mem::replace(&mut self.values[id.0], Value::View(view));
+                moved.push((id, before));
+            }
+        }
+        let any = !moved.is_empty();
+        let done = if any { self.computed(node) } else { Ok(()) };
+        for (id, before) in moved {
+            self.values[id.0] = before;
+        }
+        done.map(|()| any)
     }
 
     fn stacked(&self, id: ValueId) -> Option<&Stack> {
@@ -338,11 +366,29 @@ impl Lowering<'_> {
                 (Some(_), _) => None,
                 (None, None | Some(Dim::Known(1))) => Some(Share::Whole),
                 (None, Some(Dim::Batches(1))) if self.fixed == Some(1) => Some(Share::Whole),
+                // Of one image, each part has its position of a constant.
+                (None, Some(Dim::Known(count)))
+                    if self.fixed == Some(1) && count == stack.parts.len() as i64 =>
+                {
+                    self.positions_of(id, from_end, stack.inner)
+                        .map(Share::Parts)
+                }
                 (None, Some(_)) => None,
             }
         };
         let operands = node.inputs.iter().copied().flatten();
         operands.map(|id| Some((id, share(id)?))).collect()
+    }
+
+    /// The positions of a constant along the dimension that is this far from the end.
+    fn positions_of(&self, id: ValueId, from_end: usize, inner: usize) -> Option<Stack> {
+        let Value::Constant(constant) = self.value(id) else {
+            return None;
+        };
+        let dim = constant.dims.len().checked_sub(from_end)?;
+        let part = |at| Some(Value::Constant(Rc::new(constant.position(dim, at)?)));
+        let parts = (0..constant.dims[dim]).map(part).collect::<Option<_>>()?;
+        Some(Stack { parts, inner })
     }
 
     /// The shares of the operands of a recurrent layer.

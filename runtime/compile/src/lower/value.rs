@@ -32,6 +32,12 @@ pub(crate) enum Value {
     NoNumbers,
     /// Values one behind the other along the batch.
     Stacked(Stack),
+    /// Positions among those of all images of the batch: the view's, and for each image before this number more.
+    Places(View, i64),
+    /// Tuples of positions: before those of the view stands the number of the image itself.
+    Tuples(View),
+    /// Nothing but these dimensions: there are no values, or none that any operator may read.
+    Sized(Vec<Dim>),
     /// Known when compiling, but for the batch.
     Constant(Rc<Constant>),
 }
@@ -40,12 +46,15 @@ impl Value {
     /// Its dimensions, if it is a tensor.
     pub fn sizes(&self) -> Option<Vec<Dim>> {
         match self {
-            Self::View(view) | Self::Counts(view) | Self::Softmax(view) | Self::Scaled(view, _) => {
-                Some(view.sizes())
-            }
+            Self::View(view)
+            | Self::Counts(view)
+            | Self::Softmax(view)
+            | Self::Scaled(view, _)
+            | Self::Places(view, _) => Some(view.sizes()),
             Self::Stacked(stack) => stack.sizes(),
             Self::Scores(scores) => Some(scores.sizes()),
             Self::Constant(constant) => Some(constant.sizes()),
+            Self::Sized(sizes) => Some(sizes.clone()),
             _ => None,
         }
     }

@@ -199,12 +199,18 @@ impl Lowering<'_> {
         if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
             return Err(self.no_slice(node));
         }
+        let last = axes.len().saturating_sub(1);
         for (at, axis) in axes.into_iter().enumerate() {
             let end = match (ends[at], view.sizes()[axis]) {
                 (Dim::Known(end), _) => end,
                 (Dim::Batches(end), Dim::Batches(all)) if end == all => i64::MAX,
                 _ => return Err(self.no_slice(node)),
             };
+            if at == last && is_empty(view.sizes()[axis], [starts[at], end, steps[at]]) {
+                let mut sizes = view.sizes();
+                sizes[axis] = Dim::Known(0);
+                return self.set(node, Value::Sized(sizes));
+            }
             view = match [starts[at], end, steps[at]] {
                 [start, end, step @ ..0] => self.reversed(node, &view, axis, [start, end, step])?,
                 range => self.sliced(node, &view, axis, range)?,
@@ -579,6 +585,14 @@ fn sliced(view: &View, dim: usize, start: i64, end: i64, step: i64) -> Option<Vi
     };
     let [first, count, step] = range(size, start, end, step)?;
     view.slice(dim, first, count, step)
+}
+
+/// Whether a slice takes no positions at all, as a tensor rolled by nothing has one.
+fn is_empty(size: Dim, [start, end, step]: [i64; 3]) -> bool {
+    match size {
+        Dim::Known(size) => step > 0 && range(size, start, end, step).is_none(),
+        Dim::Batches(_) => false,
+    }
 }
 
 /// The first position, how many, and how far apart, of a dimension of this size.

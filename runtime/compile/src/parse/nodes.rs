@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
 
     fn nodes(&mut self, protos: &[NodeProto]) -> Result<Vec<Node>, ParseError> {
         let mut nodes = Vec::with_capacity(protos.len());
-        for proto in protos {
+        for proto in ordered(protos) {
             let node = self.node(proto)?;
             let name = [&proto.domain, &proto.op_type, &proto.overload];
             match self.functions.get(&function_name(name)).copied() {
@@ -232,6 +232,50 @@ impl<'a> Reader<'a> {
         };
         self.room = self.room.checked_sub(bytes).ok_or_else(too_large)?;
         Ok(())
+    }
+}
+
+/// Each node behind those that it reads: some converters append nodes to the list, and onnxruntime takes them in any order.
+/// A list that is in order stays as it is. Of nodes that read each other in a circle one comes too early.
+fn ordered(protos: &[NodeProto]) -> Vec<&NodeProto> {
+    let mut writers = BTreeMap::new();
+    for (at, proto) in protos.iter().enumerate() {
+        let named = proto.output.iter().filter(|name| !name.is_empty());
+        writers.extend(named.map(|name| (name.as_str(), at)));
+    }
+    let mut entered = vec![false; protos.len()];
+    let mut placed = vec![false; protos.len()];
+    let mut order = Vec::with_capacity(protos.len());
+    for first in 0..protos.len() {
+        let mut open = vec![first];
+        while let Some(&at) = open.last() {
+            if entered[at] {
+                open.pop();
+                if !std::mem::replace(&mut placed[at], true) {
+                    order.push(&protos[at]);
+                }
+                continue;
+            }
+            entered[at] = true;
+            let mut read = Vec::new();
+            names_read(&protos[at], &mut read);
+            let writers = read.iter().rev().filter_map(|name| writers.get(*name));
+            open.extend(writers.filter(|writer| !entered[**writer]));
+        }
+    }
+    order
+}
+
+/// The names that a node and its branches read.
+fn names_read<'a>(proto: &'a NodeProto, names: &mut Vec<&'a str>) {
+    names.extend(proto.input.iter().map(String::as_str));
+    let graphs = proto
+        .attribute
+        .iter()
+        .filter_map(|attribute| attribute.g.as_ref());
+    for graph in graphs {
+        names.extend(graph.output.iter().map(name_of));
+        graph.node.iter().for_each(|node| names_read(node, names));
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{ChannelRun, Convert, Copy, OperatorKind, Tensor, TensorId};
+use punctual_model::{
+    ChannelRun, Convert, Copy, GATHER_SOURCES_MAX, OperatorKind, Tensor, TensorId,
+};
 use punctual_types::{Piece, Quantisation, View};
 
 use super::CONVERT;
@@ -60,6 +62,10 @@ impl Moves {
             let sources: Vec<TensorId> = sources.collect::<Option<_>>()?;
             let of = |source: &TensorId| self.quantised.get(source);
             let first = sources.first().and_then(of)?;
+            // A gather of more becomes a tree of gathers later, a copy does not.
+            if sources.len() > GATHER_SOURCES_MAX {
+                return None;
+            }
             let same = sources.iter().all(|source| of(source) == Some(first));
             let to = if same {
                 Some(first)

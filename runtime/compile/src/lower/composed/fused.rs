@@ -232,14 +232,10 @@ impl Row<'_, '_, '_> {
         };
         let number = |(name, value): (&'static str, &f32)| (name, Attribute::Float(*value));
         match name {
-            "Relu" | "Sigmoid" | "Tanh" => self.of(name, &[value]),
-            "LeakyRelu" => self.with(
-                name,
-                &[value],
-                ["alpha"].into_iter().zip(parameters).map(number),
-            ),
-            "HardSigmoid" => {
-                let names = ["alpha", "beta"].into_iter();
+            "Relu" | "Sigmoid" | "Softplus" | "Softsign" | "Tanh" => self.of(name, &[value]),
+            "Elu" | "HardSigmoid" | "LeakyRelu" | "Selu" | "ThresholdedRelu" => {
+                let second = if name == "Selu" { "gamma" } else { "beta" };
+                let names = ["alpha", second].into_iter();
                 self.with(name, &[value], names.zip(parameters).map(number))
             }
             "Clip" if parameters.len() == 2 => {
@@ -247,7 +243,7 @@ impl Row<'_, '_, '_> {
                 self.of(name, &[value, bounds[0], bounds[1]])
             }
             _ => {
-                let supported = "Relu, Sigmoid, Tanh, LeakyRelu, HardSigmoid or Clip";
+                let supported = "Clip, Elu, HardSigmoid, LeakyRelu, Relu, Selu, Sigmoid, Softplus, Softsign, Tanh or ThresholdedRelu";
                 Err(Problem::attribute("activation", activation, supported))
             }
         }
