@@ -206,3 +206,55 @@ class Denoising(nn.Module):
         noise = self.last(functional.mish(self.first(noisy) + known[:, :, None]))
         share = self.shares[timestep]
         return (noisy - (1 - share).sqrt() * noise) / share.sqrt(), each + waves
+
+
+class Neighbours(nn.Module):
+    """Points taken at computed positions: in the list of all images' points, and by the number of the image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 5)
+
+    def forward(self, x):
+        images, points, _ = x.shape
+        near = (x @ x.transpose(1, 2)).topk(3).indices
+        image = torch.arange(images)
+        listed = near + points * image.view(-1, 1, 1)
+        flat = x.reshape(images * points, 3)[listed.reshape(-1)].view(images, points, 3, 3)
+        features = self.layer(x)
+        around = features[image.view(-1, 1, 1), near].amax(2)
+        return flat - x.unsqueeze(2), around, features[image, x[..., 0].argmax(1)]
+
+
+class Scattered(nn.Module):
+    """Values written to computed places: shares of chosen experts, votes that are added, heights that are compared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router = nn.Linear(7, 5)
+        self.height = nn.Linear(7, 1)
+
+    def forward(self, x):
+        logits = self.router(x)
+        shares, chosen = logits.topk(2)
+        written = torch.zeros_like(logits).scatter(2, chosen, shares.softmax(2))
+        cell = logits.argmax(2, keepdim=True)
+        votes = x.new_zeros(x.shape[0], 5, 1).scatter_add(1, cell, shares[..., :1])
+        heights = x.new_zeros(x.shape[0], 5, 1).scatter_reduce(1, cell, self.height(x), "amax")
+        return written, votes, heights
+
+
+class Known(nn.Module):
+    """A choice by a mask that is known, a roll by nothing, and an output that is the same for all images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 1)
+        self.spread = nn.Parameter(torch.randn(1, 3))
+        self.register_buffer("later", torch.ones(16, 16).triu(1).bool())
+
+    def forward(self, x):
+        tokens = torch.roll(self.layer(x), (0, 1), (2, 3)).flatten(2)
+        likeness = tokens.transpose(1, 2) @ tokens
+        weights = likeness.masked_fill(self.later, -torch.inf).softmax(2)
+        return likeness.masked_fill(self.later, 5), weights @ tokens.transpose(1, 2), self.spread.exp().expand(x.shape[0], 3)

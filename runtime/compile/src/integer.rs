@@ -151,6 +151,7 @@ impl Integer {
         // The image's number is at least 0, the number of images at least 1.
         let bound = offset.checked_add(batches)?;
         match (images, batches) {
+            (0, 0) => Some(offset.cmp(&0)),
             (0.., 0..) if bound > 0 => Some(Ordering::Greater),
             _ if images <= 0 && batches <= 0 && bound < 0 => Some(Ordering::Less),
             _ => None,

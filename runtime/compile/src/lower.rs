@@ -222,13 +222,13 @@ impl Lowering<'_> {
         }
         self.compute_scaled(node)?;
         let softmaxes = self.compute_softmax(node)?;
-        let done = match self.computed(node) {
-            Err(problem) => match self.on_counted(node).or_else(|_| self.on_batch_first(node)) {
-                Ok(true) => Ok(()),
-                _ => Err(problem),
-            },
-            done => done,
-        };
+        let mut done = self.computed(node);
+        if done.is_err() && matches!(self.on_counted(node), Ok(true)) {
+            done = Ok(());
+        }
+        if done.is_err() && matches!(self.on_batch_first(node), Ok(true)) {
+            done = Ok(());
+        }
         for (id, value) in softmaxes {
             self.values[id.0] = value;
         }

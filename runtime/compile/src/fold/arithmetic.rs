@@ -363,10 +363,12 @@ pub(crate) fn may_be_truths(values: &[i64]) -> bool {
     values.iter().all(|value| matches!(value, 0 | 1))
 }
 
-/// The floats without what is behind the point. What is less than all values of the type becomes the least one, as the
-/// logarithm of nothing in tables of relative positions. For what is more, and for NaN, processors differ: it is refused.
+/// The floats without what is behind the point. Where that is no value of the type, processors differ, and it is refused.
 fn whole(floats: impl Iterator<Item = f64>, least: i64, most: i64) -> Result<Vec<i64>, Problem> {
-    let cut = |value: f64| (value < most as f64 + 1.0).then_some((value as i64).max(least));
+    let cut = |value: f64| {
+        let inside = value.trunc() >= least as f64 && value < most as f64 + 1.0;
+        inside.then_some(value as i64)
+    };
     let cut: Option<Vec<i64>> = floats.map(cut).collect();
     cut.ok_or(Problem::Folding { reason: RANGE })
 }
@@ -382,11 +384,20 @@ fn converted(operand: &Constant, to: i32) -> Result<Option<Data>, Problem> {
 
 fn converted_floats(values: &[f32], to: i32) -> Result<Option<Data>, Problem> {
     let integers = |least, most| whole(values.iter().copied().map(f64::from), least, most);
+    let bounded = |least: i64, most| {
+        let bounded = values.iter().map(|&value| match f64::from(value) {
+            less if less < least as f64 => least as f64,
+            value => value,
+        });
+        whole(bounded, least, most)
+    };
     Ok(Some(match to {
         _ if data_type::FLOATS.contains(&to) => Data::Floats(values.to_vec()),
         data_type::BOOL => truths(values.iter().map(|value| *value != 0.0)),
-        data_type::INT32 => Data::Ints(integers(i32::MIN.into(), i32::MAX.into())?),
-        data_type::INT64 => Data::Ints(integers(i64::MIN, i64::MAX)?),
+        // All processors make the least integer of what is less, such as the logarithm of nothing that tables of relative
+        // positions have where it does not count.
+        data_type::INT32 => Data::Ints(bounded(i32::MIN.into(), i32::MAX.into())?),
+        data_type::INT64 => Data::Ints(bounded(i64::MIN, i64::MAX)?),
         // They wrap, as onnxruntime's recorded ones do; what is no int32 either is refused.
         data_type::INT8 => {
             let wide = integers(i32::MIN.into(), i32::MAX.into())?;

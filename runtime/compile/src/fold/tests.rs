@@ -210,6 +210,14 @@ fn casts_wrap_integers_and_refuse_floats_outside_of_the_type() {
         folded("Cast", &to(data_type::UINT8), &[&list(&[256, -1])]),
         bytes(&[0, 255])
     );
+    assert_eq!(
+        folded(
+            "Cast",
+            &to(data_type::INT32),
+            &[&floats(&[2], &[-3e9, f32::NEG_INFINITY])]
+        ),
+        list(&[i32::MIN.into(); 2])
+    );
     for (kind, value) in [
         (data_type::INT32, 3e9),
         (data_type::UINT8, -3e9),

@@ -268,10 +268,10 @@ impl Lowering<'_> {
             | "Xor" | "Where" | "PRelu" | "MatMul" => {
                 return self.broadcast(node, stack, sizes.len() - batch);
             }
-            "Concat" => {
+            "Concat" | "GatherElements" => {
                 let axis = position(
                     "axis",
-                    Attributes::of(node).int("axis", 1).ok()?,
+                    Attributes::of(node).int("axis", 0).ok()?,
                     sizes.len(),
                 );
                 return match axis {

@@ -105,9 +105,9 @@ fn what_cannot_be_composed_is_refused_by_name() {
                 MICROSOFT,
                 "FusedConv",
                 "image kernel",
-                &[text("activation", "Softplus")],
+                &[text("activation", "Celu")],
             ),
-            "activation is \"Softplus\"; supported is Relu, Sigmoid, ",
+            "activation is \"Celu\"; supported is Clip, Elu, ",
         ),
         (
             of_tokens(

@@ -377,3 +377,63 @@ fn functions_of_integers_that_reals_may_miss_are_refused() {
         assert!(words.contains(expected), "{words}");
     }
 }
+
+/// Scores of a convolution of the image, as a file for one image at a time has it.
+fn convolved(onnx: Onnx, weights: &str, attributes: &[AttributeProto]) -> Vec<f32> {
+    let mut onnx = onnx
+        .ints("all", &[1, -1])
+        .node("Conv", &format!("image {weights} bias"), "c", attributes)
+        .node("Reshape", "c all", "exit_0", &[])
+        .output("exit_0");
+    let input = onnx.graph().input[0].r#type.as_mut();
+    let shape = input.unwrap().tensor_type.as_mut().unwrap().shape.as_mut();
+    shape.unwrap().dim[0].dim_value = Some(1);
+    let compiled = with_any_answer(&onnx);
+    let image: Vec<f32> = (0..192).map(|at| (at as f32).sin()).collect();
+    let exits = reference::run_all(compiled.package.network(), &[&image]);
+    exits[0].as_ref().unwrap().outputs[0].clone()
+}
+
+#[test]
+fn a_convolution_by_computed_weights_is_one_by_known_weights() {
+    let weights = |channels| {
+        Onnx::new()
+            .floats("w", &[6, channels, 3, 2])
+            .floats("bias", &[6])
+            // Nothing, for each image.
+            .exactly("nothing", &[1, 3, 1, 1], vec![0.0; 3])
+            .node("Conv", "image nothing", "zeros", &[])
+            .node("GlobalAveragePool", "zeros", "zero", &[])
+            .node("Flatten", "zero", "one", &[])
+            .ints("row", &[1, -1])
+            .ints("kernels", &[6, channels, 3, 2])
+            .node("Reshape", "w row", "flat", &[])
+            .node("Add", "flat one", "sum", &[])
+            .node("Reshape", "sum kernels", "computed", &[])
+    };
+    let window = [
+        ints_of("pads", &[1, 0, 2, 1]),
+        ints_of("strides", &[2, 1]),
+        ints_of("dilations", &[1, 2]),
+    ];
+    for (channels, group) in [(3, 1), (1, 3)] {
+        let attributes = [&window[..], &[int("group", group)]].concat();
+        let known = convolved(weights(channels), "w", &attributes);
+        let computed = convolved(weights(channels), "computed", &attributes);
+        let same = known
+            .iter()
+            .zip(&computed)
+            .all(|(a, b)| (a - b).abs() < 1e-5);
+        assert!(
+            known.len() == computed.len() && same,
+            "{known:?} {computed:?}"
+        );
+    }
+    let of_all = Onnx::new()
+        .node("Conv", "image image", "x", &[])
+        .head("x", 8, "exit_0");
+    refused(
+        &of_all.output("exit_0"),
+        &["supported is a float32 constant, or in a file for one image at a time"],
+    );
+}

@@ -120,6 +120,15 @@ fn a_condition_that_is_known_only_when_running_is_refused() {
 }
 
 #[test]
+fn nodes_in_any_order_are_computed_behind_those_that_they_read() {
+    let double = || branch(vec![node("Add", &["r", "r"], &["own"], vec![])], "own");
+    let mut onnx = with_branches(double(), double());
+    let in_order = answer(&onnx);
+    onnx.graph().node.reverse();
+    assert_eq!(answer(&onnx), in_order);
+}
+
+#[test]
 fn names_of_a_branch_are_not_seen_outside() {
     let own = || branch(vec![node("Neg", &["r"], &["own"], vec![])], "own");
     let onnx = with_branches(own(), own());

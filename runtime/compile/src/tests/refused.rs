@@ -515,7 +515,7 @@ fn a_file_that_is_no_network() {
             "the input \"image\" must be a tensor of floats",
         ),
         (
-            edit(|o| o.graph().node.swap(0, 1)),
+            edit(|o| o.graph().node[0].input[0] = o.graph().node[1].output[0].clone()),
             "node \"node_n0\" (BatchNormalization) uses",
         ),
         (
