@@ -92,7 +92,16 @@ pub(crate) fn scatter_elements(folding: &mut Folding<'_>) -> Result<Constant, Pr
     if updates.dims != indices.dims {
         return refuse(SIZES);
     }
-    let places = places.into_iter().zip(0..);
+    reduced(folding, data, updates, places.into_iter().zip(0..))
+}
+
+/// `data` with updates at places, combined as the attribute says.
+fn reduced(
+    folding: &mut Folding<'_>,
+    data: &Constant,
+    updates: &Constant,
+    places: impl Iterator<Item = (usize, usize)>,
+) -> Result<Constant, Problem> {
     match folding.attributes.text("reduction", "none")? {
         "none" => scattered(folding, data, updates, places),
         reduction => combined(folding, data, updates, places, reduction),
@@ -108,18 +117,18 @@ fn combined(
     reduction: &str,
 ) -> Result<Constant, Problem> {
     folding.count(&data.dims)?;
-    let (floats, integers): (fn(f32, f32) -> f32, fn(i64, i64) -> Option<i64>) = match reduction {
-        "add" => (|own, new| own + new, i64::checked_add),
-        "mul" => (|own, new| own * new, i64::checked_mul),
-        "max" => (
-            |own, new| if own.is_nan() || own >= new { own } else { new },
-            |own, new| Some(own.max(new)),
-        ),
-        "min" => (
-            |own, new| if own.is_nan() || own <= new { own } else { new },
-            |own, new| Some(own.min(new)),
-        ),
+    let floats: fn(f32, f32) -> f32 = match reduction {
+        "add" => |own, new| own + new,
+        "mul" => |own, new| own * new,
+        "max" => |own, new| if own.is_nan() || own >= new { own } else { new },
+        "min" => |own, new| if own.is_nan() || own <= new { own } else { new },
         _ => return refuse("its attribute reduction is not one of none, add, mul, max and min"),
+    };
+    let integers: fn(i64, i64) -> Option<i64> = match reduction {
+        "add" => i64::checked_add,
+        "mul" => i64::checked_mul,
+        "max" => |own, new| Some(own.max(new)),
+        _ => |own, new| Some(own.min(new)),
     };
     let mut result = data.clone();
     match (&mut result.data, &updates.data) {
@@ -139,13 +148,6 @@ fn combined(
         _ => return refuse(TYPES),
     }
     Ok(result)
-}
-
-fn no_reduction(folding: &mut Folding<'_>) -> Result<(), Problem> {
-    match folding.attributes.text("reduction", "none")? {
-        "none" => Ok(()),
-        _ => refuse("its attribute reduction is not none"),
-    }
 }
 
 /// `data` with updates at places; of several at one place the last.
@@ -246,14 +248,13 @@ fn gathered_of_equals(folding: &mut Folding<'_>) -> Result<Option<Constant>, Pro
 }
 
 pub(crate) fn scatter_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
-    no_reduction(folding)?;
     let [data, indices, updates] = [folding.plain(0)?, folding.plain(1)?, folding.plain(2)?];
     let (starts, length) = slices(data, indices, 0)?;
     if updates.elements() != starts.len().saturating_mul(length) {
         return refuse(SIZES);
     }
     let places = starts.iter().flat_map(|&start| start..start + length);
-    scattered(folding, data, updates, places.zip(0..))
+    reduced(folding, data, updates, places.zip(0..))
 }
 
 /// The places of all values that are not 0, one column each.

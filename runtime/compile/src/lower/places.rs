@@ -201,7 +201,7 @@ fn first_of(integer: &Integer) -> Option<i64> {
     (integer.images > 0 && *integer == begin).then_some(integer.images)
 }
 
-/// How many positions an image has, of a constant that says of each image where its own begin.
+/// How many positions an image has, by a constant of the first position of each image.
 fn first_of_images(constant: &Constant) -> Option<i64> {
     let integers = constant.integers()?;
     let each = first_of(integers.first()?)?;

@@ -104,6 +104,7 @@ impl Row<'_, '_, '_> {
 
     /// Whether each update is written to each place, (..., places, updates). A negative index counts from the end.
     fn hits(&mut self, indices: ValueId, places: i64) -> Result<ValueId, Problem> {
+        self.lowering.room.take(places as usize)?;
         let (zero, all) = (self.integers([0]), self.integers([places]));
         let negative = self.of("Less", &[indices, zero])?;
         let from_end = self.of("Add", &[indices, all])?;
