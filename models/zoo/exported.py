@@ -257,4 +257,5 @@ class Known(nn.Module):
         tokens = torch.roll(self.layer(x), (0, 1), (2, 3)).flatten(2)
         likeness = tokens.transpose(1, 2) @ tokens
         weights = likeness.masked_fill(self.later, -torch.inf).softmax(2)
-        return likeness.masked_fill(self.later, 5), weights @ tokens.transpose(1, 2), self.spread.exp().expand(x.shape[0], 3)
+        spread = self.spread.exp().expand(x.shape[0], 3)
+        return likeness.masked_fill(self.later, 5), weights @ tokens.transpose(1, 2), spread

@@ -154,7 +154,8 @@ impl Lowering<'_> {
 
     pub(super) fn unknown_places(&self, node: &Node) -> Problem {
         let found = self.operand(node, INDICES).unwrap_or(&Value::Nothing);
-        let expected = "places of each image that are known when compiling, inside the data; computed ones of ScatterElements alone, if what each line has of updates times places is at most 2^24 in all";
+        let expected = "places of each image that are known when compiling, inside the data, or computed ones of \
+                        ScatterElements, of at most 2^24 comparisons: lines, places and updates multiplied";
         self.wrong(INDICES, "indices", found, expected)
     }
 

@@ -378,12 +378,11 @@ fn functions_of_integers_that_reals_may_miss_are_refused() {
     }
 }
 
-/// Scores of a convolution of the image, as a file for one image at a time has it.
-fn convolved(onnx: Onnx, weights: &str, attributes: &[AttributeProto]) -> Vec<f32> {
+/// The values of a node in a file for one image at a time.
+fn of_one_image(onnx: Onnx, from: &str) -> Vec<f32> {
     let mut onnx = onnx
         .ints("all", &[1, -1])
-        .node("Conv", &format!("image {weights} bias"), "c", attributes)
-        .node("Reshape", "c all", "exit_0", &[])
+        .node("Reshape", &format!("{from} all"), "exit_0", &[])
         .output("exit_0");
     let input = onnx.graph().input[0].r#type.as_mut();
     let shape = input.unwrap().tensor_type.as_mut().unwrap().shape.as_mut();
@@ -418,8 +417,13 @@ fn a_convolution_by_computed_weights_is_one_by_known_weights() {
     ];
     for (channels, group) in [(3, 1), (1, 3)] {
         let attributes = [&window[..], &[int("group", group)]].concat();
-        let known = convolved(weights(channels), "w", &attributes);
-        let computed = convolved(weights(channels), "computed", &attributes);
+        let [known, computed] = ["w", "computed"].map(|name| {
+            let operands = format!("image {name} bias");
+            of_one_image(
+                weights(channels).node("Conv", &operands, "c", &attributes),
+                "c",
+            )
+        });
         let same = known
             .iter()
             .zip(&computed)
@@ -436,4 +440,15 @@ fn a_convolution_by_computed_weights_is_one_by_known_weights() {
         &of_all.output("exit_0"),
         &["supported is a float32 constant, or in a file for one image at a time"],
     );
+}
+
+#[test]
+fn constants_along_what_one_image_has_in_its_batch_are_taken_part_by_part() {
+    let onnx = || Onnx::new().floats("w", &[3, 2, 8]).ints("rows", &[3, 8, 8]);
+    let folded =
+        onnx()
+            .node("Reshape", "image rows", "folded", &[])
+            .node("MatMul", "w folded", "x", &[]);
+    let apart = onnx().node("MatMul", "w image", "x", &[]);
+    assert_eq!(of_one_image(folded, "x"), of_one_image(apart, "x"));
 }

@@ -243,7 +243,8 @@ impl Row<'_, '_, '_> {
                 self.of(name, &[value, bounds[0], bounds[1]])
             }
             _ => {
-                let supported = "Clip, Elu, HardSigmoid, LeakyRelu, Relu, Selu, Sigmoid, Softplus, Softsign, Tanh or ThresholdedRelu";
+                let supported = "Clip, Elu, HardSigmoid, LeakyRelu, Relu, Selu, Sigmoid, Softplus, Softsign, Tanh or \
+                                 ThresholdedRelu";
                 Err(Problem::attribute("activation", activation, supported))
             }
         }

@@ -27,7 +27,7 @@ impl Lowering<'_> {
         let mut row = self.row(node, 3, 1)?;
         let (data, weights) = (row.operand(0, "data")?, row.operand(1, "weights")?);
         let unfit = |row: &Row<'_, '_, '_>| {
-            let expected = "a float32 constant, or in a file for one image at a time weights that fit the groups and channels";
+            let expected = "a float32 constant, or in a file for one image at a time weights that fit its channels";
             Err(row.wrong(1, "weights", expected))
         };
         let sizes = [row.of_one(0, "data")?, row.of_one(1, "weights")?];
