@@ -29,6 +29,8 @@ pub(crate) struct Graph {
     /// Its declared dimensions; `None` is known only when running.
     pub input_dims: Vec<Option<i64>>,
     pub input_elements: Elements,
+    /// The file's inputs that it stacks, if it does.
+    pub layers: Vec<ValueId>,
     /// The input that says which tokens count, of the same dimensions.
     pub mask: Option<ValueId>,
     /// Whether the input is the numbers of tokens.

@@ -31,19 +31,23 @@ pub(crate) fn of(graph: &Graph, options: &InputOptions) -> Result<Input, Compile
         return Err(disagree(graph, height, width));
     }
     let shape = spec.tensor();
+    let s = if graph.layers.is_empty() { "" } else { "s" };
     let mut taken = match form {
         InputForm::Image { .. } if graph.input_elements == Elements::Bytes => {
             format!(
-                "took the input {name} as a picture of {shape} in bytes, which the network normalises itself"
+                "took the input{s} {name} as a picture of {shape} in bytes, which the network normalises itself"
             )
         }
-        InputForm::Image { .. } => format!("took the input {name} as a picture of {shape}"),
-        InputForm::Prepared => format!("took the input {name} as a prepared tensor of {shape}"),
+        InputForm::Image { .. } => format!("took the input{s} {name} as a picture of {shape}"),
+        InputForm::Prepared => format!("took the input{s} {name} as a prepared tensor of {shape}"),
         InputForm::Tokens { mask: false } => format!("took the input {name} as {width} tokens"),
         InputForm::Tokens { mask: true } => {
             format!("took the inputs as {width} tokens and their mask")
         }
     };
+    if !graph.layers.is_empty() {
+        taken += ", one behind the other along dimension 1";
+    }
     for vector in &graph.vectors {
         let (name, length) = (&graph.values[vector.id.0], vector.length);
         taken += &format!(", {name} as a vector of {length}");

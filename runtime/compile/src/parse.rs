@@ -11,10 +11,11 @@ mod nodes;
 pub(crate) use error::OPSETS;
 pub use error::ParseError;
 pub(crate) use external::External;
+use inputs::Layer;
 use nodes::Reader;
 use prost::Message;
 
-use crate::graph::{Branch, Graph, Vector};
+use crate::graph::{Attribute, Branch, Graph, Node, ValueId, Vector};
 use crate::schema::{ModelProto, OperatorSetIdProto, ValueInfoProto, data_type};
 
 /// Parses a file. Memory is bounded by a multiple of `bytes.len()` and of what is read from files next to it.
@@ -33,7 +34,16 @@ pub(crate) fn parse(bytes: &[u8], external: External) -> Result<Graph, ParseErro
         .filter(|input| names.find(name_of(input)).is_none())
         .collect();
     let found = inputs::inputs(&free)?;
-    let input = names.define(found.first.name)?;
+    let layers = found.stacked.iter();
+    let layers = layers.map(|layer| names.define(layer.name));
+    let layers = layers.collect::<Result<Vec<_>, _>>()?;
+    let input = match &found.stacked[..] {
+        [] => names.define(found.first.name)?,
+        stacked => {
+            let all: Vec<&str> = stacked.iter().map(|layer| layer.name).collect();
+            names.define(&all.join(", "))?
+        }
+    };
     let mask = found.mask.map(|mask| names.define(mask)).transpose()?;
     let vectors = found.vectors.into_iter().map(|vector| {
         Ok(Vector {
@@ -46,7 +56,10 @@ pub(crate) fn parse(bytes: &[u8], external: External) -> Result<Graph, ParseErro
     });
     let vectors = vectors.collect::<Result<_, ParseError>>()?;
 
-    let Branch { nodes, outputs } = reader.graph(proto, "the list of outputs")?;
+    let Branch { mut nodes, outputs } = reader.graph(proto, "the list of outputs")?;
+    if !layers.is_empty() {
+        nodes.insert(0, split(input, &layers, &found.stacked));
+    }
     let kinds = proto.initializer.iter().map(|tensor| tensor.data_type);
     let is_other_float = |kind: &i32| [data_type::FLOAT16, data_type::DOUBLE].contains(kind);
     let converted = kinds.flatten().find(is_other_float);
@@ -60,12 +73,34 @@ pub(crate) fn parse(bytes: &[u8], external: External) -> Result<Graph, ParseErro
         input_dims: found.first.dims,
         input_elements: found.first.elements,
         tokens: found.tokens,
+        layers,
         mask,
         vectors,
         outputs,
         declared: reader.declared,
         output_types,
     })
+}
+
+/// The node that takes stacked inputs apart.
+fn split(input: ValueId, layers: &[ValueId], stacked: &[Layer<'_>]) -> Node {
+    let sizes = stacked.iter().map(|layer| layer.channels).collect();
+    let attributes = [
+        ("axis", Attribute::Int(1)),
+        ("split", Attribute::Ints(sizes)),
+    ];
+    Node {
+        name: "the inputs".to_owned(),
+        operator: "Split".to_owned(),
+        domain: None,
+        // The last with sizes among the attributes.
+        opset: 11,
+        inputs: vec![Some(input)],
+        outputs: layers.iter().copied().map(Some).collect(),
+        attributes: attributes
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+    }
 }
 
 /// The version of the standard operators, if it is named.

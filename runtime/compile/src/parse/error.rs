@@ -52,7 +52,7 @@ pub enum ParseError {
     )]
     Call { node: String, function: String },
     #[error(
-        "the network's inputs beside its weights are {found:?}; it must have one picture, tensor or row of tokens, and with it a mask of the tokens (of the same shape, with \"mask\" in its name), or up to {VECTORS_MAX} vectors, (batch, length), of further fixed dimensions or a scalar, of at most {VECTOR_LENGTH_MAX} numbers each"
+        "the network's inputs beside its weights are {found:?}; it must have one picture or tensor, or several that are alike but for their channels and are stacked, with up to {VECTORS_MAX} vectors, (batch, length), of further fixed dimensions or a scalar, of at most {VECTOR_LENGTH_MAX} numbers each; or a row of tokens, perhaps with a mask of the tokens (of the same shape, with \"mask\" in its name)"
     )]
     Inputs { found: Vec<String> },
     /// The input is no tensor of a supported type with a declared shape.

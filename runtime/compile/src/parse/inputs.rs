@@ -10,8 +10,10 @@ use crate::schema::{ValueInfoProto, data_type};
 pub(super) const RANK_MAX: usize = 6;
 
 pub(super) struct Inputs<'a> {
-    /// The picture, the prepared tensor, or the numbers of tokens.
+    /// The picture, the prepared tensor, or the numbers of tokens; of several that are stacked all together.
     pub first: Declared<'a>,
+    /// Those that are stacked, in the file's order; none if the first one is alone.
+    pub stacked: Vec<Layer<'a>>,
     pub tokens: bool,
     pub mask: Option<&'a str>,
     pub vectors: Vec<VectorInput<'a>>,
@@ -26,6 +28,13 @@ pub(super) struct Declared<'a> {
     pub dims: Vec<Option<i64>>,
     /// The names of sizes that are known only when running.
     symbols: Vec<Option<&'a str>>,
+}
+
+/// One of several inputs that are one tensor for a client: two pictures, of which each has some of the channels.
+pub(super) struct Layer<'a> {
+    pub name: &'a str,
+    /// Its size along the dimension behind the batch.
+    pub channels: i64,
 }
 
 /// A further input.
@@ -57,18 +66,33 @@ pub(super) fn inputs<'a>(free: &[&'a ValueInfoProto]) -> Result<Inputs<'a>, Pars
     let Some(at) = declared.iter().position(is_first) else {
         return tokens(&declared).ok_or_else(unfit);
     };
-    let first = declared[at].clone();
-    let others = declared
-        .iter()
-        .enumerate()
-        .filter(|(other, _)| *other != at);
-    let vectors = others.map(|(_, input)| input.vector_beside(&first));
-    let vectors = vectors.collect::<Option<Vec<_>>>().ok_or_else(unfit)?;
+    let mut first = declared[at].clone();
+    let mut layers = Vec::new();
+    let mut vectors = Vec::new();
+    for (other, input) in declared.iter().enumerate() {
+        let layer = input.layer_with(&first);
+        let vector = input.vector_beside(&first).filter(|_| other != at);
+        // What has rows and columns is a picture, however small.
+        match (vector, layer) {
+            (None, Some(layer)) => layers.push(layer),
+            (Some(_), Some(layer)) if input.dims.len() > 3 => layers.push(layer),
+            (Some(vector), _) => vectors.push(vector),
+            (None, None) if other == at => (),
+            (None, None) => return Err(unfit()),
+        }
+    }
     if vectors.len() > VECTORS_MAX {
         return Err(unfit());
     }
+    let stacked = if layers.len() > 1 { layers } else { vec![] };
+    if !stacked.is_empty() {
+        let mut channels = stacked.iter().map(|layer| layer.channels);
+        let channels = channels.try_fold(0, |all: i64, own| all.checked_add(own));
+        first.dims[1] = Some(channels.ok_or_else(unfit)?);
+    }
     Ok(Inputs {
         first,
+        stacked,
         tokens: false,
         mask: None,
         vectors,
@@ -90,6 +114,7 @@ fn tokens<'a>(declared: &[Declared<'a>]) -> Option<Inputs<'a>> {
     }
     Some(Inputs {
         first: first.clone(),
+        stacked: Vec::new(),
         tokens: true,
         mask: mask.map(|mask| mask.name),
         vectors: Vec::new(),
@@ -128,6 +153,20 @@ impl<'a> Declared<'a> {
                 .map(|dim| dim.dim_value.filter(|size| *size > 0))
                 .collect(),
             symbols: dims.map(|dim| dim.dim_param.as_deref()).collect(),
+        })
+    }
+
+    /// The input as one of those that are stacked: of the first one's dimensions, but for the channels.
+    fn layer_with(&self, first: &Self) -> Option<Layer<'a>> {
+        let &[images, Some(channels), ref rest @ ..] = &self.dims[..] else {
+            return None;
+        };
+        let fits = first.dims.first() == Some(&images)
+            && first.dims.get(2..) == Some(rest)
+            && self.elements == first.elements;
+        fits.then_some(Layer {
+            name: self.name,
+            channels,
         })
     }
 

@@ -95,6 +95,52 @@ fn one_figure_stands_for_all_channels_and_others_must_be_as_many_as_channels() {
     );
 }
 
+/// A layer on the channels of pictures, which come as `inputs` say: alone, or stacked and taken apart.
+fn of_pictures(inputs: &[(&str, &[i64])], taken_apart: bool) -> Onnx {
+    let mut onnx = Onnx::new();
+    onnx.graph().input = inputs
+        .iter()
+        .map(|(name, sizes)| image_of(name, sizes))
+        .collect();
+    if taken_apart {
+        let sizes = [int("axis", 1), ints_of("split", &[3, 1])];
+        onnx = onnx.node("Split", inputs[0].0, "left", &sizes);
+        onnx.graph().node[0].output.push("depth".to_owned());
+    }
+    onnx.node("Concat", "depth left", "exit_0", &[int("axis", 1)])
+        .output("exit_0")
+}
+
+#[test]
+fn pictures_of_the_same_rows_and_columns_are_one_tensor() {
+    let nothing = normalised(&[0.0], &[1.0]);
+    let alone: [(&str, &[i64]); 2] = [("left", &[3, 40, 40]), ("depth", &[1, 40, 40])];
+    let stacked: [(&str, &[i64]); 1] = [("both", &[4, 40, 40])];
+    let found = compiled(&of_pictures(&alone, false), nothing.clone()).unwrap();
+    let expected = compiled(&of_pictures(&stacked, true), nothing.clone()).unwrap();
+    assert_eq!(found.input, expected.input);
+    assert_eq!(
+        found.stages[0].operators[0].kind,
+        expected.stages[0].operators[0].kind
+    );
+
+    let onnx = of_pictures(&alone, false);
+    let compiled = compile(&onnx.bytes(), Calibration::default(), &with(nothing)).unwrap();
+    let tells =
+        |note: &Note| matches!(note, Note::Input { what } if what.contains("inputs left, depth"));
+    assert!(compiled.report.notes.iter().any(tells));
+}
+
+#[test]
+fn pictures_of_other_rows_or_columns_are_refused_by_name() {
+    let inputs: [(&str, &[i64]); 2] = [("left", &[3, 127, 127]), ("depth", &[3, 255, 255])];
+    refused(
+        &of_pictures(&inputs, false),
+        InputOptions::default(),
+        &["left", "depth", "alike but for their channels"],
+    );
+}
+
 #[test]
 fn what_is_no_picture_is_prepared_by_the_client_and_not_normalised() {
     for (sizes, shape) in [
