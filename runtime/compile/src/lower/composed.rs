@@ -3,6 +3,7 @@
 
 mod attention;
 mod bytes;
+mod dynamic;
 mod fused;
 mod kernels;
 mod linear;
@@ -23,6 +24,7 @@ use crate::problem::Problem;
 pub(super) const OPERATORS: &[&[OnnxOperator]] = &[
     attention::OPERATORS,
     bytes::OPERATORS,
+    dynamic::OPERATORS,
     fused::OPERATORS,
     linear::OPERATORS,
     rotary::OPERATORS,
@@ -36,6 +38,7 @@ pub(crate) const MICROSOFT: &str = "com.microsoft";
 pub(super) const OPERATORS_OF_MICROSOFT: &[&[OnnxOperator]] = &[
     attention::OPERATORS_OF_MICROSOFT,
     bytes::OPERATORS_OF_MICROSOFT,
+    dynamic::OPERATORS_OF_MICROSOFT,
     fused::OPERATORS_OF_MICROSOFT,
     rotary::OPERATORS_OF_MICROSOFT,
 ];

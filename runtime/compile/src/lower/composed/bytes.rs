@@ -151,7 +151,8 @@ impl Row<'_, '_, '_> {
         let to = Attribute::Int(data_type::FLOAT.into());
         let list = self.with("Cast", &[list], [("to", to)])?;
         match self.sizes(at, "scale or zero point")?[..] {
-            [] | [Dim::Known(1)] => self.reshape(list, []),
+            [] => Ok(list),
+            [Dim::Known(1)] => self.reshape(list, []),
             [Dim::Known(count)] => {
                 let behind = rank - position("axis", axis, rank)? - 1;
                 self.reshape(list, [vec![count], vec![1; behind]].concat())
