@@ -13,6 +13,8 @@ mod series;
 
 use std::rc::Rc;
 
+pub(super) use bytes::Rounded;
+
 use super::lowering::Lowering;
 use super::value::Value;
 use super::vocabulary::OnnxOperator;
