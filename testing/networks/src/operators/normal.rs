@@ -425,3 +425,73 @@ pub(super) fn dequantise(drawing: &mut Drawing, operator: &'static str) -> Vec<V
     let x = drawing.floats(&dims);
     drawing.result("Mul", &[&x, &floats], vec![], FLOAT, &dims)
 }
+
+/// Bytes of a measured range, their scale and their zero point.
+fn measured(drawing: &mut Drawing, x: &str) -> [String; 3] {
+    let names = drawing.nodes("DynamicQuantizeLinear", &[x], 3, vec![]);
+    [0, 1, 2].map(|at| names[at].clone())
+}
+
+pub(super) fn dynamic(drawing: &mut Drawing, _: &'static str) -> Vec<Value> {
+    drawing.of_one_image();
+    let dims = drawing.dims(2..=4);
+    let x = drawing.floats(&dims);
+    let [bytes, scale, zero] = measured(drawing, &x);
+    match drawing.side(0, 3) {
+        0 => drawing.result(
+            "Cast",
+            &[&bytes],
+            vec![int("to", INT32.into())],
+            INT32,
+            &dims,
+        ),
+        1 => drawing.result("Mul", &[&x, &scale], vec![], FLOAT, &dims),
+        2 => {
+            let zero = drawing.node("Cast", &[&zero], vec![int("to", FLOAT.into())]);
+            drawing.result("Add", &[&x, &zero], vec![], FLOAT, &dims)
+        }
+        _ => {
+            let operands = [&bytes, &scale, &zero].map(String::as_str);
+            drawing.result("DequantizeLinear", &operands, vec![], FLOAT, &dims)
+        }
+    }
+}
+
+/// A product of measured bytes and constant ones, as integers or with both scales.
+pub(super) fn of_integers(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
+    drawing.of_one_image();
+    let is_conv = operator == "ConvInteger";
+    let mut dims = drawing.dims(if is_conv { 4..=4 } else { 2..=4 });
+    let x = drawing.floats(&dims);
+    let [bytes, scale, zero] = measured(drawing, &x);
+    let kind = drawing.one_of(&[INT8, UINT8]);
+    let last = dims.len() - 1;
+    let columns = drawing.side(1, 5);
+    let (own, along) = if is_conv {
+        let own = vec![columns, dims[1], 1, drawing.side(1, dims[3])];
+        (dims[1], dims[3]) = (columns, dims[3] + 1 - own[3]);
+        (own, vec![])
+    } else {
+        let own = vec![dims[last], columns];
+        dims[last] = columns;
+        (
+            own,
+            if drawing.one_in(2) {
+                vec![columns]
+            } else {
+                vec![]
+            },
+        )
+    };
+    let weights = drawing.constant(&own, kind);
+    let [own_scale, own_zero] = self::scale(drawing, kind, &along);
+    let operands = [&bytes, &weights, &zero, &own_zero].map(String::as_str);
+    let operands = &operands[..drawing.side(2, 4) as usize];
+    if drawing.one_in(3) {
+        return drawing.result(operator, operands, vec![], INT32, &dims);
+    }
+    let integers = drawing.node(operator, operands, vec![]);
+    let floats = drawing.node("Cast", &[&integers], vec![int("to", FLOAT.into())]);
+    let scales = drawing.node("Mul", &[&scale, &own_scale], vec![]);
+    drawing.result("Mul", &[&floats, &scales], vec![], FLOAT, &dims)
+}

@@ -138,6 +138,8 @@ pub(super) const TABLE: &[Row] = &[
     row(&["GRU", "LSTM", "RNN"], 11, normal::recurrent),
     row(&["QuantizeLinear"], 11, normal::quantise),
     row(&["DequantizeLinear"], 11, normal::dequantise),
+    row(&["DynamicQuantizeLinear"], 11, normal::dynamic),
+    row(&["ConvInteger", "MatMulInteger"], 11, normal::of_integers),
     row(&["AveragePool", "LpPool", "MaxPool"], 11, windows::pool),
     row(
         &["GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"],

@@ -231,21 +231,17 @@ impl Lowering<'_> {
             _ => return Err(row.wrong(1, "weights", "a matrix")),
         };
         let sizes = sizes.unwrap_or_else(|| vec![columns / 3; 3]);
-        if sizes.len() != 3 {
+        let Ok(sizes) = <[i64; 3]>::try_from(&sizes[..]) else {
             let found = Attribute::Ints(sizes);
             return Err(Problem::attribute(
                 "qkv_hidden_sizes",
                 &found,
                 "three sizes",
             ));
-        }
-        let mut parts = [all; 3];
-        let mut start: i64 = 0;
-        for (part, size) in parts.iter_mut().zip(sizes) {
-            let end = start.saturating_add(size);
-            let values = row.slice(all, 2, [start, end, 1])?;
-            *part = row.heads(values, heads)?;
-            start = end;
+        };
+        let mut parts = row.in_a_row(all, sizes)?;
+        for part in &mut parts {
+            *part = row.heads(*part, heads)?;
         }
         let mut added: Vec<ValueId> = row.padding(3, filter)?.into_iter().collect();
         added.extend(row.optional(5));
@@ -461,22 +457,29 @@ impl Row<'_, '_, '_> {
         let of_heads = [heads, key_heads, key_heads];
         let mut parts = match (self.optional(1), self.optional(2)) {
             (Some(keys), Some(values)) => [queries, keys, values],
-            _ => [queries; 3],
-        };
-        let packed = parts[1] == queries;
-        let all = heads.saturating_add(key_heads.saturating_mul(2));
-        let values = match self.sizes(0, "queries")?[..] {
-            [_, _, Dim::Known(values)] if all > 0 => values / all,
-            _ => return Err(self.wrong(0, "queries", "(batch, tokens, values)")),
-        };
-        let mut start: i64 = 0;
-        for (part, heads) in parts.iter_mut().zip(of_heads) {
-            if packed {
-                let end = start.saturating_add(heads.saturating_mul(values));
-                *part = self.slice(*part, 2, [start, end, 1])?;
-                start = end;
+            _ => {
+                let count = of_heads.into_iter().fold(0, i64::saturating_add);
+                let values = match self.sizes(0, "queries")?[..] {
+                    [_, _, Dim::Known(values)] if count > 0 => values / count,
+                    _ => return Err(self.wrong(0, "queries", "(batch, tokens, values)")),
+                };
+                self.in_a_row(queries, of_heads.map(|heads| heads.saturating_mul(values)))?
             }
+        };
+        for (part, heads) in parts.iter_mut().zip(of_heads) {
             *part = self.heads(*part, heads)?;
+        }
+        Ok(parts)
+    }
+
+    /// The parts of (batch, tokens, values), of as many values each.
+    fn in_a_row(&mut self, all: ValueId, sizes: [i64; 3]) -> Result<Heads, Problem> {
+        let mut parts = [all; 3];
+        let mut start: i64 = 0;
+        for (part, size) in parts.iter_mut().zip(sizes) {
+            let end = start.saturating_add(size);
+            *part = self.slice(all, 2, [start, end, 1])?;
+            start = end;
         }
         Ok(parts)
     }
