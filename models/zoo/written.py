@@ -258,6 +258,34 @@ def dynamic() -> onnx.ModelProto:
     return graph.model()
 
 
+def states() -> onnx.ModelProto:
+    """LSTMs of bytes whose input and states have measured ranges, as onnxruntime's quantiser writes them."""
+    graph = Graph(17, {"tokens": [5, 6]})
+    signed = lambda *shape: graph.random.integers(-127, 128, shape).astype("i1")
+    drawn = lambda *shape: (graph.random.random(shape) * 0.004 + 0.002).astype("f4")
+    for name, directions, lists in (("one", 1, (1,)), ("two", 2, (2, 16))):
+        for part, values in (("w", 6), ("r", 4)):
+            graph.constant(f"{name}_{part}", signed(directions, values, 16))
+            graph.constant(f"{name}_{part}_s", drawn(*lists))
+            graph.constant(f"{name}_{part}_z", numpy.zeros(lists, "i1"))
+        graph.weights(f"{name}_b", shape=(directions, 32))
+    graph.weights("of_state", "of_cells", shape=(6, 4))
+    graph.constant("front", [0])
+    graph.node("Transpose", "tokens", "steps", perm=[1, 0, 2])
+    graph.node("ReduceMean", "tokens", "mean", axes=[1], keepdims=0)
+    for name in ("state", "cells"):
+        graph.node("MatMul", f"mean of_{name}", f"flat_{name}")
+        graph.node("Unsqueeze", f"flat_{name} front", name)
+    operands = "steps {0}_w {0}_r {0}_b - {1} - {0}_w_s {0}_w_z {0}_r_s {0}_r_z"
+    graph.node("DynamicQuantizeLSTM", operands.format("one", "state cells"), "ahead - last", MICROSOFT, hidden_size=4)
+    graph.node("DynamicQuantizeLSTM", operands.format("two", "- -"), "both end", MICROSOFT, hidden_size=4,
+               direction="bidirectional")
+    for name, order in (("ahead", [2, 0, 1, 3]), ("last", [1, 0, 2]), ("both", [2, 0, 1, 3]), ("end", [1, 0, 2])):
+        graph.node("Transpose", name, f"turned_{name}", perm=order)
+        graph.output(f"turned_{name}", f"exit_0/{name}")
+    return graph.model()
+
+
 def grouped() -> onnx.ModelProto:
     """Heads of queries that share keys, and keys of which only the first count."""
     graph = Graph(24, {"tokens": [6, 16]})
@@ -291,5 +319,6 @@ WRITTEN = [
     Written("written_wide", wide(), bytes=True),
     Written("written_nested", nested()),
     Written("written_dynamic", dynamic(), bytes=True),
+    Written("written_states", states(), bytes=True),
     Written("written_grouped", grouped()),
 ]

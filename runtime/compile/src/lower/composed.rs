@@ -7,6 +7,7 @@ mod dynamic;
 mod fused;
 mod kernels;
 mod linear;
+mod quantised_lstm;
 mod rotary;
 mod scattered;
 mod series;
@@ -42,6 +43,7 @@ pub(super) const OPERATORS_OF_MICROSOFT: &[&[OnnxOperator]] = &[
     bytes::OPERATORS_OF_MICROSOFT,
     dynamic::OPERATORS_OF_MICROSOFT,
     fused::OPERATORS_OF_MICROSOFT,
+    quantised_lstm::OPERATORS_OF_MICROSOFT,
     rotary::OPERATORS_OF_MICROSOFT,
 ];
 

@@ -188,7 +188,7 @@ impl Row<'_, '_, '_> {
         Ok(())
     }
 
-    fn as_floats(&mut self, value: ValueId) -> Result<ValueId, Problem> {
+    pub(super) fn as_floats(&mut self, value: ValueId) -> Result<ValueId, Problem> {
         let to = Attribute::Int(data_type::FLOAT.into());
         self.with("Cast", &[value], [("to", to)])
     }
@@ -202,6 +202,12 @@ impl Row<'_, '_, '_> {
             ..self.node.standing_in("DynamicQuantizeLinear")
         })?;
         Ok(results)
+    }
+
+    /// Values rounded to the bytes of their range.
+    pub(super) fn rounded(&mut self, value: ValueId) -> Result<ValueId, Problem> {
+        let bytes = self.in_bytes(value)?;
+        self.of("DequantizeLinear", &bytes)
     }
 
     /// Gives the node a product of integers with both scales, and the bias at that position.
