@@ -173,7 +173,7 @@ impl View {
             Axis::Column => self.start[2],
             Axis::Batch | Axis::Repeat => 0,
         };
-        at == 0 && self.dims.get(dim) == Some(&whole(axis, extent))
+        at == 0 && self.dims[dim] == whole(axis, extent)
     }
 
     /// Whether a dimension is the batch.

@@ -207,3 +207,17 @@ fn products_of_calibrated_bytes_are_refused() {
     let words = "its input 0 (integers) is a vector of features (N, 3); supported is constant, or bytes of a range";
     assert!(message.contains(words), "{message}");
 }
+
+#[test]
+fn a_number_of_each_image_is_no_output_and_has_no_last_dimension() {
+    for (operator, inputs) in [
+        ("Identity", "s"),
+        ("MatMul", "s w_s"),
+        ("Gemm", "s each_s"),
+        ("Einsum", "s w_s"),
+    ] {
+        let onnx = bytes().node(operator, inputs, "y", &[]).output("y");
+        let message = compiled_for_outputs(&onnx).unwrap_err().to_string();
+        assert!(!message.is_empty(), "{operator}");
+    }
+}
