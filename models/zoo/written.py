@@ -221,10 +221,104 @@ def nested() -> onnx.ModelProto:
     return graph.model(leaky, twice)
 
 
+def dynamic() -> onnx.ModelProto:
+    """Ranges that are measured when running: each product as onnxruntime's quantiser writes it, and as its optimiser does."""
+    graph = Graph(17, {"image": [3, 8, 8]})
+    signed = lambda *shape: graph.random.integers(-127, 128, shape).astype("i1")
+    graph.constant("kernel", signed(8, 3, 3, 3))
+    graph.constant("kernel_s", numpy.float32(0.004))
+    graph.constant("kernel_z", numpy.int8(3))
+    graph.constant("columns", signed(8, 6))
+    graph.constant("columns_s", (graph.random.random(6) * 0.004 + 0.002).astype("f4"))
+    graph.constant("columns_z", numpy.zeros(6, "i1"))
+    graph.constant("square", graph.random.integers(0, 256, (6, 6)).astype("u1"))
+    graph.constant("square_s", numpy.float32(0.003))
+    graph.constant("square_z", numpy.uint8(121))
+    graph.weights("bias", shape=(6,))
+    graph.constant("rows", [0, 8, 64])
+    floats = {"to": TensorProto.FLOAT}
+    graph.node("DynamicQuantizeLinear", "image", "image_q image_s image_z")
+    graph.node("ConvInteger", "image_q kernel image_z kernel_z", "sums", pads=[1] * 4)
+    graph.node("Cast", "sums", "whole", **floats)
+    graph.node("Mul", "image_s kernel_s", "first_s")
+    graph.node("Mul", "whole first_s", "first")
+    graph.node("Reshape", "first rows", "channels")
+    graph.node("Transpose", "channels", "tokens", perm=[0, 2, 1])
+    graph.node("DynamicQuantizeLinear", "tokens", "tokens_q tokens_s tokens_z")
+    graph.node("MatMulInteger", "tokens_q columns tokens_z columns_z", "products")
+    graph.node("Cast", "products", "products_f", **floats)
+    graph.node("Mul", "tokens_s columns_s", "second_s")
+    graph.node("Mul", "products_f second_s", "second")
+    graph.node("DynamicQuantizeMatMul", "second square square_s square_z bias", "third", MICROSOFT)
+    graph.node("DynamicQuantizeLinear", "third", "third_q third_s third_z")
+    graph.node("MatMulIntegerToFloat", "third_q square third_s square_s third_z square_z", "fourth", MICROSOFT)
+    graph.node("DequantizeLinear", "third_q third_s third_z", "rounded")
+    for name in ("first", "second", "third", "fourth", "rounded"):
+        graph.output(name, f"exit_0/{name}")
+    return graph.model()
+
+
+def states() -> onnx.ModelProto:
+    """LSTMs of bytes whose input and states have measured ranges, as onnxruntime's quantiser writes them."""
+    graph = Graph(17, {"tokens": [5, 6]})
+    signed = lambda *shape: graph.random.integers(-127, 128, shape).astype("i1")
+    drawn = lambda *shape: (graph.random.random(shape) * 0.004 + 0.002).astype("f4")
+    for name, directions, lists in (("one", 1, (1,)), ("two", 2, (2, 16))):
+        for part, values in (("w", 6), ("r", 4)):
+            graph.constant(f"{name}_{part}", signed(directions, values, 16))
+            graph.constant(f"{name}_{part}_s", drawn(*lists))
+            graph.constant(f"{name}_{part}_z", numpy.zeros(lists, "i1"))
+        graph.weights(f"{name}_b", shape=(directions, 32))
+    graph.weights("of_state", "of_cells", shape=(6, 4))
+    graph.constant("front", [0])
+    graph.node("Transpose", "tokens", "steps", perm=[1, 0, 2])
+    graph.node("ReduceMean", "tokens", "mean", axes=[1], keepdims=0)
+    for name in ("state", "cells"):
+        graph.node("MatMul", f"mean of_{name}", f"flat_{name}")
+        graph.node("Unsqueeze", f"flat_{name} front", name)
+    operands = "steps {0}_w {0}_r {0}_b - {1} - {0}_w_s {0}_w_z {0}_r_s {0}_r_z"
+    graph.node("DynamicQuantizeLSTM", operands.format("one", "state cells"), "ahead - last", MICROSOFT, hidden_size=4)
+    graph.node("DynamicQuantizeLSTM", operands.format("two", "- -"), "both end", MICROSOFT, hidden_size=4,
+               direction="bidirectional")
+    for name, order in (("ahead", [2, 0, 1, 3]), ("last", [1, 0, 2]), ("both", [2, 0, 1, 3]), ("end", [1, 0, 2])):
+        graph.node("Transpose", name, f"turned_{name}", perm=order)
+        graph.output(f"turned_{name}", f"exit_0/{name}")
+    return graph.model()
+
+
+def grouped() -> onnx.ModelProto:
+    """Heads of queries that share keys, and keys of which only the first count."""
+    graph = Graph(24, {"tokens": [6, 16]})
+    graph.weights("packed", shape=(16, 128))
+    graph.weights("of_key", shape=(16, 16))
+    graph.weights("added", shape=(1, 4, 6, 6))
+    angles = numpy.outer(numpy.arange(9), 1 / 10 ** numpy.linspace(0, 3, 8)).astype("f4")
+    graph.constant("cosines", numpy.cos(angles))
+    graph.constant("sines", numpy.sin(angles))
+    graph.constant("last", numpy.array([5], "i4"))
+    graph.constant("count", numpy.int32(6))
+    graph.constant("first", [4])
+    graph.node("MatMul", "tokens packed", "all")
+    graph.node("MatMul", "tokens of_key", "key")
+    groups = {"num_heads": 4, "kv_num_heads": 2}
+    graph.node("GroupQueryAttention", "all - - - - last count cosines sines", "turned", MICROSOFT, do_rotary=1, **groups)
+    graph.node("GroupQueryAttention", "all - - - - last count - - - added", "near", MICROSOFT, local_window_size=3,
+               softcap=2.0, **groups)
+    graph.node("GroupQueryAttention", "key key key - - last count", "shared kept_keys kept_values", MICROSOFT,
+               num_heads=1, kv_num_heads=1)
+    graph.node("Attention", "tokens key key - - - first", "counted", q_num_heads=4, kv_num_heads=4)
+    for name in ("turned", "near", "shared", "kept_keys", "counted"):
+        graph.output(name, f"exit_0/{name}")
+    return graph.model()
+
+
 WRITTEN = [
     Written("written_fused", fused()),
     Written("written_attention", attention()),
     Written("written_bytes", on_bytes(), bytes=True),
     Written("written_wide", wide(), bytes=True),
     Written("written_nested", nested()),
+    Written("written_dynamic", dynamic(), bytes=True),
+    Written("written_states", states(), bytes=True),
+    Written("written_grouped", grouped()),
 ]

@@ -526,7 +526,7 @@ fn output(
     element: Element,
 ) -> Result<Output, CompileError> {
     let sizes = view.sizes();
-    let shape = sizes[1..].iter().map(|size| match *size {
+    let shape = sizes.iter().skip(1).map(|size| match *size {
         Dim::Known(size) => u32::try_from(size).ok(),
         Dim::Batches(_) => None,
     });

@@ -16,6 +16,7 @@ mod copies;
 pub(crate) mod curves;
 mod dense;
 mod elementwise;
+mod factors;
 mod interpreted;
 mod join;
 mod joined;
@@ -217,6 +218,9 @@ impl Lowering<'_> {
 
     /// Lowers a node whose operands are as they come, neither folded nor one behind the other.
     fn of_operands(&mut self, node: &Node) -> Result<(), Problem> {
+        if self.on_factor(node)? {
+            return Ok(());
+        }
         if self.on_unbatched(node)? {
             return Ok(());
         }
@@ -370,7 +374,6 @@ impl Lowering<'_> {
 fn unknown(node: &Node) -> Problem {
     match (&node.domain, node.operator.as_str()) {
         (None, "NonMaxSuppression") => Problem::Suppression,
-        (None, "ConvInteger" | "DynamicQuantizeLinear" | "MatMulInteger") => Problem::DynamicRange,
         (None, _) => Problem::UnknownOperator,
         (Some(domain), _) => Problem::Domain {
             domain: domain.clone(),

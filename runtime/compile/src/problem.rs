@@ -22,11 +22,6 @@ pub enum Problem {
         but_for(domain)
     )]
     Domain { domain: String },
-    /// The ranges of values are measured when running.
-    #[error(
-        "it quantises by ranges that are measured when running, over all images of a batch; quantise with ranges that are calibrated before (static quantisation)"
-    )]
-    DynamicRange,
     /// The operator has an attribute that this program does not know.
     #[error("its attribute {name} = {value} is not supported")]
     UnknownAttribute { name: String, value: String },

@@ -115,6 +115,8 @@ pub enum Note {
         /// The file's batch size.
         batch: i64,
     },
+    /// Ranges are measured over each image where onnxruntime measures over all of a batch.
+    OwnRanges,
     /// The file's weights are floats of another size.
     Converted { from: &'static str },
     /// There is one exit: every answer takes the whole network.
@@ -184,6 +186,10 @@ impl fmt::Display for Note {
             Self::FixedBatch { batch } => write!(
                 f,
                 "warning: the file was exported for a batch of {batch}; the package runs any batch"
+            ),
+            Self::OwnRanges => write!(
+                f,
+                "the file quantises by ranges that are measured when running: of each frame by itself, as onnxruntime does at a batch of 1, and not of a batch, so that no answer depends on other frames"
             ),
             Self::Converted { from } => write!(
                 f,

@@ -353,7 +353,10 @@ impl Lowering<'_> {
         constant: &Floats,
         swapped: bool,
     ) -> Result<View, Problem> {
-        let view = self.covering(node, view)?;
+        let mut view = self.covering(node, view)?;
+        while !view.has_one_batch() && view.dims.len() < constant.dims.len() {
+            view = view.unsqueeze(0);
+        }
         if let Some(values) = self.per_channel(&view, constant) {
             let line = |scale: fn(f32) -> f32, shift: fn(f32) -> f32| {
                 let scale = values.iter().copied().map(scale).collect();

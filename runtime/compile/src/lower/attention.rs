@@ -143,7 +143,7 @@ impl Lowering<'_> {
     }
 
     /// Whether a node multiplies matrices that are both computed, which scores may be a part of.
-    fn is_product(&self, node: &Node) -> bool {
+    pub(super) fn is_product(&self, node: &Node) -> bool {
         match node.operator.as_str() {
             "MatMul" => !self.is_dense(node),
             operator => operator == "Einsum",
@@ -421,35 +421,6 @@ impl Lowering<'_> {
             },
             _ => None,
         }
-    }
-
-    /// A factor of a tensor's heads, which waits for the product that they go to.
-    pub(super) fn scale_heads(&self, node: &Node) -> Option<Value> {
-        let (view, factor) = match (self.operand(node, 0)?, self.operand(node, 1)?) {
-            (Value::View(view), _) => (view, self.scalar(node, 1)?),
-            (_, Value::View(view)) => (view, self.scalar(node, 0)?),
-            _ => return None,
-        };
-        let shape = self.shape(view.tensor);
-        let channels = |dim: &Vec<Factor>| dim.iter().any(|digit| digit.axis == Axis::Channel);
-        let split = view.dims.iter().filter(|dim| channels(dim)).count() > 1;
-        let is_shuffle = view.channel_runs(shape).is_some();
-        (split && !is_shuffle).then(|| Value::Scaled(view.clone(), factor))
-    }
-
-    /// Multiplies what waits for its factor where something else than a product reads it.
-    pub(super) fn compute_scaled(&mut self, node: &Node) -> Result<(), Problem> {
-        if self.is_product(node) {
-            return Ok(());
-        }
-        for id in node.inputs.iter().copied().flatten() {
-            if let Value::Scaled(view, factor) = self.value(id) {
-                let (view, factor) = (view.clone(), *factor);
-                let scaled = self.scaled(node, &view, factor)?;
-                self.values[id.0] = Value::View(scaled);
-            }
-        }
-        Ok(())
     }
 
     /// A view of consecutive channels as a view of a tensor of only these.

@@ -3,14 +3,18 @@
 
 mod attention;
 mod bytes;
+mod dynamic;
 mod fused;
 mod kernels;
 mod linear;
+mod quantised_lstm;
 mod rotary;
 mod scattered;
 mod series;
 
 use std::rc::Rc;
+
+pub(super) use bytes::Rounded;
 
 use super::lowering::Lowering;
 use super::value::Value;
@@ -23,6 +27,7 @@ use crate::problem::Problem;
 pub(super) const OPERATORS: &[&[OnnxOperator]] = &[
     attention::OPERATORS,
     bytes::OPERATORS,
+    dynamic::OPERATORS,
     fused::OPERATORS,
     linear::OPERATORS,
     rotary::OPERATORS,
@@ -36,7 +41,9 @@ pub(crate) const MICROSOFT: &str = "com.microsoft";
 pub(super) const OPERATORS_OF_MICROSOFT: &[&[OnnxOperator]] = &[
     attention::OPERATORS_OF_MICROSOFT,
     bytes::OPERATORS_OF_MICROSOFT,
+    dynamic::OPERATORS_OF_MICROSOFT,
     fused::OPERATORS_OF_MICROSOFT,
+    quantised_lstm::OPERATORS_OF_MICROSOFT,
     rotary::OPERATORS_OF_MICROSOFT,
 ];
 

@@ -9,6 +9,7 @@ use punctual_model::{
 };
 use punctual_types::Padding;
 
+use super::composed::Rounded;
 use super::joined::Joined;
 use super::numbers::Numbers;
 use super::stacked::Stack;
@@ -49,6 +50,8 @@ pub(crate) struct Lowering<'a> {
     pub notes: Vec<Note>,
     /// What a step of a constant is worth that is a whole number of steps everywhere.
     pub(super) steps: BTreeMap<ValueId, Rc<[f32]>>,
+    /// What integers stand for that are floats here, by their tensor.
+    pub(super) rounded: BTreeMap<TensorId, Rounded>,
     /// Tensors of bytes that are signed in the file.
     pub(super) signed: BTreeSet<TensorId>,
     /// The tensors that were joined from others.
@@ -111,6 +114,7 @@ impl<'a> Lowering<'a> {
             channel_runs: 0,
             notes: Vec::new(),
             steps: BTreeMap::new(),
+            rounded: BTreeMap::new(),
             signed: BTreeSet::new(),
             joins: BTreeMap::new(),
             layers: BTreeMap::new(),

@@ -35,8 +35,8 @@ impl Lowering<'_> {
         attributes.ignore("stash_type"); // f32 throughout.
         attributes.finish()?;
         let view = self.view(node, 0)?.clone();
-        let (sizes, last) = (view.sizes(), view.dims.len() - 1);
         let first = position("axis", axis, view.dims.len())?;
+        let (sizes, last) = (view.sizes(), view.dims.len() - 1);
         let all = product(&sizes[first..]);
         let Some(all @ Dim::Known(_)) = all.filter(|_| view.has_one_batch()) else {
             let expected = "a tensor that is normalised along its last dimensions";
@@ -91,8 +91,9 @@ impl Lowering<'_> {
     /// Whether each value is read once and the last dimension is all channels.
     pub(super) fn are_tokens(&self, view: &View) -> bool {
         let shape = self.shape(view.tensor);
-        let last = view.dims.len() - 1;
-        view.is_whole(last, Axis::Channel, shape.channels) && view.covers(shape)
+        let last = view.dims.len().checked_sub(1);
+        last.is_some_and(|last| view.is_whole(last, Axis::Channel, shape.channels))
+            && view.covers(shape)
     }
 
     /// The same dimensions, the last one all channels of a tensor.

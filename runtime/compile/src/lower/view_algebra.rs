@@ -116,6 +116,15 @@ impl View {
         Self { dims, ..image }
     }
 
+    /// One number of each image, in no dimension: as ONNX has what is measured over a batch.
+    pub fn number(tensor: TensorId) -> Self {
+        Self {
+            tensor,
+            start: [0; 3],
+            dims: Vec::new(),
+        }
+    }
+
     /// Of an image of one row, (N, channels, columns).
     pub fn series(tensor: TensorId, shape: Tensor) -> Self {
         let mut image = Self::image(tensor, shape);
@@ -146,14 +155,14 @@ impl View {
         self.dims.iter().map(|dim| size(dim)).collect()
     }
 
-    /// Whether it goes through each value of a tensor of this shape once.
+    /// Whether it goes through each value of a tensor of this shape once, in dimensions or by itself.
     pub fn covers(&self, shape: Tensor) -> bool {
         let digits = self.dims.iter().flatten();
         let elements = digits.clone().map(|digit| digit.extent).product::<u64>();
         let repeats = digits.clone().any(|digit| digit.axis == Axis::Repeat);
         let batch = digits.filter(|digit| digit.axis == Axis::Batch).count();
         // Digits never overlap, so counting them is enough.
-        batch == 1 && !repeats && elements == shape.elements()
+        batch <= 1 && !repeats && elements == shape.elements()
     }
 
     /// Whether a dimension is all of an axis, in order.

@@ -64,6 +64,13 @@ impl Onnx {
         self.raw(name, dims, data_type::INT8, bytes)
     }
 
+    /// A list of unsigned integers of 16 bits.
+    pub fn unsigned_shorts(self, name: &str, values: &[u16]) -> Self {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes());
+        let count = values.len() as i64;
+        self.raw(name, &[count], data_type::UINT16, bytes.collect())
+    }
+
     fn raw(mut self, name: &str, dims: &[i64], kind: i32, bytes: Vec<u8>) -> Self {
         let tensor = TensorProto::raw(name, kind, dims, bytes);
         self.graph().initializer.push(tensor);

@@ -14,6 +14,10 @@ fn of_tokens(domain: &str, operator: &str, inputs: &str, attributes: &[Attribute
         .floats("gain", &[16])
         .floats("kernel", &[4, 3, 3, 3])
         .ints("rows", &[0, 3, 64])
+        .ints("one", &[1])
+        .ints("last", &[63])
+        .ints("count", &[64])
+        .ints("packing", &[0, 64, 4, 3, 4])
         .ints("two", &[0, 64, 2, 8])
         .node("Reshape", "image rows", "flat", &[])
         .node(
@@ -24,6 +28,8 @@ fn of_tokens(domain: &str, operator: &str, inputs: &str, attributes: &[Attribute
         )
         .node("MatMul", "turned w", "tokens", &[])
         .node("Reshape", "tokens two", "heads", &[])
+        .node("MatMul", "tokens all", "wide", &[])
+        .node("Reshape", "wide packing", "packed", &[])
         .node(operator, inputs, "result", attributes)
         .node("Relu", "result", "exit_0", &[])
         .output("exit_0");
@@ -37,6 +43,13 @@ fn of_tokens(domain: &str, operator: &str, inputs: &str, attributes: &[Attribute
 }
 
 const MICROSOFT: &str = "com.microsoft";
+
+/// Operands of a grouped attention without a past.
+const GROUPED: &str = "tokens tokens tokens - - last count";
+
+fn groups(queries: i64, keys: i64) -> [AttributeProto; 2] {
+    [int("num_heads", queries), int("kv_num_heads", keys)]
+}
 
 fn attentions(onnx: &Onnx) -> usize {
     let compiled = compiled_for_outputs(onnx).unwrap();
@@ -69,6 +82,8 @@ fn every_kind_of_attention_is_found_again_as_one_operator() {
             &one,
         ),
         of_tokens(MICROSOFT, "Attention", "tokens all bias", &one),
+        of_tokens(MICROSOFT, "MultiHeadAttention", "packed - - bias", &one),
+        of_tokens(MICROSOFT, "GroupQueryAttention", GROUPED, &groups(4, 4)),
     ] {
         assert_eq!(attentions(&onnx), 1);
     }
@@ -77,11 +92,21 @@ fn every_kind_of_attention_is_found_again_as_one_operator() {
 #[test]
 fn what_cannot_be_composed_is_refused_by_name() {
     let heads = |queries, keys| [int("q_num_heads", queries), int("kv_num_heads", keys)];
-    let seven = "tokens tokens tokens - - - rows";
+    let counted = [&heads(4, 4)[..], &[int("is_causal", 1)]].concat();
+    let window = [&groups(4, 4)[..], &[int("local_window_size", 0)]].concat();
+    let short = GROUPED.replace("last", "count");
     for (onnx, words) in [
         (
-            of_tokens("", "Attention", seven, &heads(4, 4)),
-            "(Attention): its input 6 (nonpad_kv_seqlen) is an integer constant of shape [3]; supported is none",
+            of_tokens("", "Attention", "tokens tokens tokens - - - one", &counted),
+            "its input 6 (nonpad_kv_seqlen) is an integer constant of shape [1]; supported is none where queries see",
+        ),
+        (
+            of_tokens(MICROSOFT, "GroupQueryAttention", &short, &groups(4, 4)),
+            "its input 5 (seqlens_k) is an integer constant of shape [1]; supported is of all tokens, past and present",
+        ),
+        (
+            of_tokens(MICROSOFT, "GroupQueryAttention", GROUPED, &window),
+            "its attribute local_window_size is 0; supported is -1, or at least one key",
         ),
         (
             of_tokens("", "Attention", "tokens heads heads", &heads(4, 3)),
@@ -129,10 +154,6 @@ fn what_cannot_be_composed_is_refused_by_name() {
         (
             of_tokens("ai.onnx.ml", "Scaler", "tokens", &[]),
             "operators of the domain \"ai.onnx.ml\" are not supported; export",
-        ),
-        (
-            of_tokens("", "DynamicQuantizeLinear", "tokens", &[]),
-            "quantise with ranges that are calibrated before (static quantisation)",
         ),
     ] {
         let message = compiled(&onnx).unwrap_err().to_string();

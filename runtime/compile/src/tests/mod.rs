@@ -5,6 +5,7 @@ mod builder;
 mod composed;
 mod computed;
 mod copied;
+mod dynamic;
 mod exits;
 mod external;
 mod folded;
@@ -27,7 +28,7 @@ mod tied;
 mod unbatched;
 mod viewed;
 
-use punctual_model::{AnswerKind, Calibration};
+use punctual_model::{AnswerKind, Calibration, TensorId, reference};
 
 use crate::{CompileError, CompileOptions, Compiled, InputOptions, compile};
 use builder::Onnx;
@@ -63,4 +64,19 @@ fn compiled_for_outputs(onnx: &Onnx) -> Result<Compiled, CompileError> {
         ..options()
     };
     compile(&onnx.bytes(), Calibration::default(), &options)
+}
+
+/// The largest value of all tensors between an image and the outputs: halves hold up to 65,504.
+fn largest_between(onnx: &Onnx, image: &[f32]) -> f32 {
+    let compiled = compiled_for_outputs(onnx).unwrap();
+    let network = compiled.package.network();
+    let mut values = [(TensorId(0), image.to_vec())].into();
+    for stage in &network.stages {
+        let mut stage = stage.clone();
+        let written = stage.operators.iter().map(|operator| operator.output);
+        stage.outputs = written.collect();
+        reference::run_stage(network, &stage, &mut values).unwrap();
+    }
+    let sizes = values.values().flatten().map(|value| value.abs());
+    sizes.fold(0.0, f32::max)
 }

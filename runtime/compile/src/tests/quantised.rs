@@ -5,7 +5,7 @@ use punctual_types::{Activation, BinaryFunction, PoolKind, Quantisation};
 
 use super::builder::{Onnx, int, ints_of, text};
 use super::folded::for_each_image;
-use super::{compiled, compiled_for_outputs, options};
+use super::{compiled, compiled_for_outputs, largest_between, options};
 use crate::{Calibration, CompileError, Compiled, compile};
 
 impl Onnx {
@@ -243,6 +243,31 @@ fn bytes_without_a_zero_point_are_of_the_type_that_output_dtype_says() {
         let compiled = compiled(&without_a_zero_point(output_dtype)).unwrap();
         let bytes = compiled.package.network().quantisation(TensorId(1));
         assert_eq!(bytes.unwrap().zero, zero, "{output_dtype:?}");
+    }
+}
+
+/// Bytes of 16 bits around a zero point are up to 65,535; halves hold up to 65,504.
+#[test]
+fn floats_through_16_bits_are_rounded_and_bounded_without_the_integers() {
+    for zero in [0, 32_768, 65_535] {
+        let onnx = Onnx::new()
+            .exactly("s", &[], vec![0.25])
+            .unsigned_shorts("z", &[zero])
+            .node("QuantizeLinear", "image s z", "q", &[])
+            .node("DequantizeLinear", "q s z", "x", &[])
+            .output("x");
+        let [least, most] = [-f32::from(zero), 65_535.0 - f32::from(zero)];
+        let of = |value: f32| {
+            let compiled = compiled_for_outputs(&onnx).unwrap();
+            let exits = reference::run_all(compiled.package.network(), &[&[value; 192]]);
+            let exit = exits.into_iter().flatten().next().unwrap();
+            exit.outputs[0][0]
+        };
+        for value in [-20_000.0, -7.1, 0.0, 7.2, 20_000.0] {
+            let steps = (value * 4.0f32).round_ties_even();
+            assert_eq!(of(value), steps.clamp(least, most) * 0.25);
+        }
+        assert!(largest_between(&onnx, &[200.0; 192]) <= 800.0);
     }
 }
 

@@ -76,6 +76,11 @@ impl Drawing {
         }
     }
 
+    /// One image without parts: what onnxruntime measures of a batch is of this image then.
+    pub fn of_one_image(&mut self) {
+        (self.batch, self.parts) = (Some(1), 1);
+    }
+
     // Sizes.
 
     pub fn side(&mut self, low: i64, high: i64) -> i64 {

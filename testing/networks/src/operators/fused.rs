@@ -269,6 +269,41 @@ pub(super) fn multi_head_attention(drawing: &mut Drawing, operator: &'static str
     drawing.result(operator, &names(&operands), attributes, FLOAT, &to)
 }
 
+pub(super) fn grouped_attention(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
+    let mut of = Heads::of(drawing);
+    (of.seen, of.each) = (of.tokens, 8);
+    let to = of.merged(of.tokens);
+    let groups = drawing.one_of(&[1, of.heads]);
+    let keys = [of.images, of.tokens, groups * of.each];
+    let mut operands = if drawing.one_in(2) {
+        let all = [of.images, of.tokens, last(&to) + 2 * last(&keys)];
+        vec![drawing.floats(&all), String::new(), String::new()]
+    } else {
+        let queries = drawing.floats(&to);
+        vec![
+            queries,
+            drawing.other(&keys, FLOAT),
+            drawing.other(&keys, FLOAT),
+        ]
+    };
+    operands.extend(vec![String::new(); 2]);
+    let count = |tokens: i64| (tokens as i32).to_le_bytes();
+    let lengths = count(of.tokens - 1).repeat(of.images as usize);
+    operands.push(drawing.bytes(INT32, &[of.images], lengths));
+    operands.push(drawing.bytes(INT32, &[], count(of.tokens).to_vec()));
+    let mut attributes = vec![int("num_heads", of.heads), int("kv_num_heads", groups)];
+    if drawing.one_in(3) {
+        let window = drawing.side(1, of.tokens);
+        attributes.push(int("local_window_size", window));
+    }
+    for (name, value) in [("scale", 0.25), ("softcap", 2.0)] {
+        if drawing.one_in(3) {
+            attributes.push(float(name, value));
+        }
+    }
+    drawing.result(operator, &names(&operands), attributes, FLOAT, &to)
+}
+
 pub(super) fn attention_with_weights(drawing: &mut Drawing, operator: &'static str) -> Vec<Value> {
     let mut of = Heads::of(drawing);
     of.seen = of.tokens;

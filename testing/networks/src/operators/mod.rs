@@ -9,6 +9,7 @@ mod bytes;
 mod drawing;
 mod fused;
 mod linear;
+mod measured;
 mod normal;
 mod table;
 mod windows;

@@ -4,7 +4,7 @@ use punctual_compile::schema::attribute::{float, int, text};
 use punctual_compile::schema::data_type::{self, BOOL, FLOAT, INT32, INT64};
 
 use super::drawing::{Drawing, Known, Value};
-use super::{arranged, bytes, fused, linear, normal, windows};
+use super::{arranged, bytes, fused, linear, measured, normal, windows};
 
 /// Operators that are drawn in the same way.
 pub(super) struct Row {
@@ -138,6 +138,23 @@ pub(super) const TABLE: &[Row] = &[
     row(&["GRU", "LSTM", "RNN"], 11, normal::recurrent),
     row(&["QuantizeLinear"], 11, normal::quantise),
     row(&["DequantizeLinear"], 11, normal::dequantise),
+    row(&["DynamicQuantizeLinear"], 11, measured::dynamic),
+    row(&["ConvInteger"], 11, measured::convolution),
+    row(
+        &[
+            "MatMulInteger",
+            "com.microsoft.DynamicQuantizeMatMul",
+            "com.microsoft.MatMulIntegerToFloat",
+        ],
+        11,
+        measured::mat_mul,
+    ),
+    row(&["com.microsoft.DynamicQuantizeLSTM"], 11, measured::lstm),
+    row(
+        &["com.microsoft.GroupQueryAttention"],
+        11,
+        fused::grouped_attention,
+    ),
     row(&["AveragePool", "LpPool", "MaxPool"], 11, windows::pool),
     row(
         &["GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"],

@@ -17,6 +17,7 @@ pub(super) const OPERATORS: &[OnnxOperator] = family! {
 
 pub(super) const OPERATORS_OF_MICROSOFT: &[OnnxOperator] = family! {
     "Attention" => compose attention_with_weights(),
+    "GroupQueryAttention" => compose group_query_attention(),
     "MultiHeadAttention" => compose multi_head_attention(),
 };
 
@@ -30,6 +31,18 @@ struct Scoring {
     added: Vec<ValueId>,
     /// Whether a query may see a key; of queries that see none the result is zero.
     seen: Option<ValueId>,
+}
+
+impl Scoring {
+    const fn plain(scale: Option<f32>, reach: Reach, added: Vec<ValueId>) -> Self {
+        Self {
+            scale,
+            softcap: 0.0,
+            reach,
+            added,
+            seen: None,
+        }
+    }
 }
 
 /// Added to a product that gets no weight. Finite, as weights must be.
@@ -86,7 +99,6 @@ impl Lowering<'_> {
     /// ONNX's own.
     fn attention_of_heads(&mut self, node: &Node) -> Result<(), Problem> {
         let mut row = self.row(node, 7, 3)?;
-        row.without(6, "nonpad_kv_seqlen")?;
         let mut attributes = row.attributes();
         let heads = attributes.int("q_num_heads", 0)?;
         let key_heads = attributes.int("kv_num_heads", heads)?;
@@ -112,27 +124,18 @@ impl Lowering<'_> {
                 operand
             });
         }
-        for (part, past, what) in [(1, 4, "past_key"), (2, 5, "past_value")] {
-            if let Some(past_part) = row.optional(past) {
-                let before = row.sizes(past, what)?;
-                reach.past = match before[..] {
-                    [_, _, Dim::Known(tokens), _] => tokens,
-                    _ => return Err(row.wrong(past, what, "a state of known size")),
-                };
-                parts[part] = row.concat(&[past_part, parts[part]], 2)?;
-            }
-        }
-        row.give(1, parts[1]);
-        row.give(2, parts[2]);
-        let mask = row.mask(3, "attn_mask")?;
-        let scoring = Scoring {
-            scale,
+        let parts = row.behind_past([parts[0], parts[1], parts[2]], [4, 5])?;
+        reach.past = row.past(4)?;
+        let mut scoring = Scoring {
             softcap,
-            reach,
-            added: mask.iter().map(|mask| mask.added).collect(),
-            seen: mask.and_then(|mask| mask.seen),
+            ..Scoring::plain(scale, reach, Vec::new())
         };
-        let parts = row.shared([parts[0], parts[1], parts[2]])?;
+        let masks = [row.mask(3, "attn_mask")?, row.counted(6, parts, reach)?];
+        for mask in masks.into_iter().flatten() {
+            scoring.added.push(mask.added);
+            scoring.seen = row.both(scoring.seen, mask.seen)?;
+        }
+        let parts = row.shared(parts)?;
         let result = row.attended(parts, scoring)?;
         let result = if merged { row.merged(result)? } else { result };
         row.give(0, result);
@@ -141,50 +144,67 @@ impl Lowering<'_> {
 
     /// onnxruntime's of queries, keys and values that are computed before.
     fn multi_head_attention(&mut self, node: &Node) -> Result<(), Problem> {
-        let mut row = self.row(node, 6, 1)?;
+        let mut row = self.row(node, 8, 3)?;
         let mut attributes = row.attributes();
         let heads = attributes.int("num_heads", 0)?;
-        let reach = Reach::of(attributes.int("unidirectional", 0)? != 0);
+        let mut reach = Reach::of(attributes.int("unidirectional", 0)? != 0);
         let scale = row.scale(&mut attributes)?;
         let filter = attributes.float("mask_filter_value", -10000.0)?;
         attributes.finish()?;
-        let queries = row.operand(0, "queries")?;
-        let three = row.sizes(0, "queries")?.len() == 3;
-        row.check_alike(reach)?;
-        let parts = match (row.optional(1), row.optional(2)) {
-            (Some(keys), Some(values)) if three => {
-                let [queries, keys, values] = row.biased([queries, keys, values])?;
-                let of_heads = row.sizes(1, "keys")?.len() == 4;
-                let queries = row.heads(queries, heads)?;
-                if of_heads {
-                    [queries, keys, values]
-                } else {
-                    [queries, row.heads(keys, heads)?, row.heads(values, heads)?]
-                }
-            }
-            _ => {
-                return Err(row.wrong(
-                    0,
-                    "queries",
-                    "(batch, tokens, values), with keys and values of their own",
-                ));
-            }
-        };
+        let parts = row.apart(heads)?;
+        row.check_alike(parts, reach)?;
+        let parts = row.behind_past(parts, [6, 7])?;
+        reach.past = row.past(6)?;
         let mut added: Vec<ValueId> = row.padding(4, filter)?.into_iter().collect();
         added.extend(row.optional(5));
-        let result = row.attended(
-            parts,
-            Scoring {
-                scale,
-                softcap: 0.0,
-                reach,
-                added,
-                seen: None,
-            },
-        )?;
-        let result = row.merged(result)?;
-        row.give(0, result);
-        Ok(())
+        row.give_attended(parts, Scoring::plain(scale, reach, added))
+    }
+
+    /// onnxruntime's of fewer heads of keys than of queries, each of which sees what comes before it.
+    fn group_query_attention(&mut self, node: &Node) -> Result<(), Problem> {
+        let mut row = self.row(node, 11, 3)?;
+        let mut attributes = row.attributes();
+        let heads = attributes.int("num_heads", 0)?;
+        let key_heads = attributes.int("kv_num_heads", 0)?;
+        let scale = row.scale(&mut attributes)?;
+        let softcap = attributes.float("softcap", 0.0)?;
+        let before = match attributes.int("local_window_size", -1)? {
+            -1 => None,
+            keys @ 1.. => Some(keys - 1),
+            other => {
+                let supported = "-1, or at least one key";
+                return Err(Problem::attribute("local_window_size", &other, supported));
+            }
+        };
+        let turns = attributes.int("do_rotary", 0)? != 0;
+        let interleaved = attributes.int("rotary_interleaved", 0)? != 0;
+        attributes.only("smooth_softmax", 0, "0")?;
+        attributes.only("qk_output", 0, "0")?;
+        attributes.finish()?;
+        let past = row.past(3)?;
+        let reach = Reach {
+            before,
+            past,
+            ..Reach::of(true)
+        };
+        let mut parts = row.grouped(heads, key_heads)?;
+        let [tokens, _] = row.last_sizes(parts[0])?;
+        let all = past.saturating_add(tokens);
+        row.all_count(5, "seqlens_k", all - 1)?;
+        row.all_count(6, "total_sequence_length", all)?;
+        if turns {
+            for part in &mut parts[..2] {
+                *part = row.turned_from(*part, past..all, interleaved)?;
+            }
+        }
+        let parts = row.behind_past(parts, [3, 4])?;
+        let parts = row.shared(parts)?;
+        let added = row.optional(10).into_iter().collect();
+        let scoring = Scoring {
+            softcap,
+            ..Scoring::plain(scale, reach, added)
+        };
+        row.give_attended(parts, scoring)
     }
 
     /// onnxruntime's with the weights of queries, keys and values.
@@ -211,37 +231,21 @@ impl Lowering<'_> {
             _ => return Err(row.wrong(1, "weights", "a matrix")),
         };
         let sizes = sizes.unwrap_or_else(|| vec![columns / 3; 3]);
-        if sizes.len() != 3 {
+        let Ok(sizes) = <[i64; 3]>::try_from(&sizes[..]) else {
             let found = Attribute::Ints(sizes);
             return Err(Problem::attribute(
                 "qkv_hidden_sizes",
                 &found,
                 "three sizes",
             ));
-        }
-        let mut parts = [all; 3];
-        let mut start: i64 = 0;
-        for (part, size) in parts.iter_mut().zip(sizes) {
-            let end = start.saturating_add(size);
-            let values = row.slice(all, 2, [start, end, 1])?;
-            *part = row.heads(values, heads)?;
-            start = end;
+        };
+        let mut parts = row.in_a_row(all, sizes)?;
+        for part in &mut parts {
+            *part = row.heads(*part, heads)?;
         }
         let mut added: Vec<ValueId> = row.padding(3, filter)?.into_iter().collect();
         added.extend(row.optional(5));
-        let result = row.attended(
-            parts,
-            Scoring {
-                scale,
-                softcap: 0.0,
-                reach,
-                added,
-                seen: None,
-            },
-        )?;
-        let result = row.merged(result)?;
-        row.give(0, result);
-        Ok(())
+        row.give_attended(parts, Scoring::plain(scale, reach, added))
     }
 }
 
@@ -252,13 +256,8 @@ impl Row<'_, '_, '_> {
     }
 
     /// Of other numbers of queries and keys onnxruntime lets the last query alone see all keys.
-    fn check_alike(&self, reach: Reach) -> Result<(), Problem> {
-        let keys = self
-            .optional(1)
-            .and_then(|keys| self.lowering.value(keys).sizes());
-        let tokens = keys.map(|sizes| sizes[sizes.len().saturating_sub(2)..].first().copied());
-        let alike = tokens.flatten() == self.sizes(0, "queries")?.get(1).copied();
-        if alike || !reach.is_bounded() {
+    fn check_alike(&self, [queries, keys, _]: Heads, reach: Reach) -> Result<(), Problem> {
+        if !reach.is_bounded() || self.last_sizes(queries)?[0] == self.last_sizes(keys)?[0] {
             return Ok(());
         }
         let supported = "0, or 1 for as many keys as queries";
@@ -413,6 +412,140 @@ impl Row<'_, '_, '_> {
         }
     }
 
+    /// Queries, keys and values that lie by themselves or in one tensor, (batch, tokens, heads, 3, values).
+    fn apart(&mut self, heads: i64) -> Result<Heads, Problem> {
+        let queries = self.operand(0, "queries")?;
+        let rank = self.sizes(0, "queries")?.len();
+        let parts = match (self.optional(1), self.optional(2)) {
+            (None, None) if rank == 5 => self.unpacked(queries)?,
+            (Some(keys), None) if rank == 3 && self.sizes(1, "keys")?.len() == 5 => {
+                let [keys, values] = self.unpacked(keys)?;
+                [queries, keys, values]
+            }
+            (Some(keys), Some(values)) if rank == 3 => [queries, keys, values],
+            _ => {
+                let expected =
+                    "(batch, tokens, values), with keys and values of their own, or all in one";
+                return Err(self.wrong(0, "queries", expected));
+            }
+        };
+        let [queries, keys, values] = self.biased(parts)?;
+        let queries = self.heads(queries, heads)?;
+        if self.optional(1).is_some() && self.sizes(1, "keys")?.len() == 4 {
+            return Ok([queries, keys, values]);
+        }
+        Ok([
+            queries,
+            self.heads(keys, heads)?,
+            self.heads(values, heads)?,
+        ])
+    }
+
+    /// The parts of (batch, tokens, heads, parts, values), each as (batch, tokens, all values).
+    fn unpacked<const N: usize>(&mut self, packed: ValueId) -> Result<[ValueId; N], Problem> {
+        let mut parts = [packed; N];
+        for (at, part) in (0..).zip(&mut parts) {
+            let one = self.slice(packed, 3, [at, at + 1, 1])?;
+            *part = self.reshape(one, [0, 0, -1])?;
+        }
+        Ok(parts)
+    }
+
+    /// As heads: of operands by themselves, or of one that has all values of each token behind each other.
+    fn grouped(&mut self, heads: i64, key_heads: i64) -> Result<Heads, Problem> {
+        let queries = self.operand(0, "queries")?;
+        let of_heads = [heads, key_heads, key_heads];
+        let mut parts = match (self.optional(1), self.optional(2)) {
+            (Some(keys), Some(values)) => [queries, keys, values],
+            _ => {
+                let count = of_heads.into_iter().fold(0, i64::saturating_add);
+                let values = match self.sizes(0, "queries")?[..] {
+                    [_, _, Dim::Known(values)] if count > 0 => values / count,
+                    _ => return Err(self.wrong(0, "queries", "(batch, tokens, values)")),
+                };
+                self.in_a_row(queries, of_heads.map(|heads| heads.saturating_mul(values)))?
+            }
+        };
+        for (part, heads) in parts.iter_mut().zip(of_heads) {
+            *part = self.heads(*part, heads)?;
+        }
+        Ok(parts)
+    }
+
+    /// The parts of (batch, tokens, values), of as many values each.
+    fn in_a_row(&mut self, all: ValueId, sizes: [i64; 3]) -> Result<Heads, Problem> {
+        let mut parts = [all; 3];
+        let mut start: i64 = 0;
+        for (part, size) in parts.iter_mut().zip(sizes) {
+            let end = start.saturating_add(size);
+            *part = self.slice(all, 2, [start, end, 1])?;
+            start = end;
+        }
+        Ok(parts)
+    }
+
+    /// How many keys there are before those of the node.
+    fn past(&self, at: usize) -> Result<i64, Problem> {
+        if self.optional(at).is_none() {
+            return Ok(0);
+        }
+        match self.sizes(at, "past keys")?[..] {
+            [_, _, Dim::Known(tokens), _] => Ok(tokens),
+            _ => Err(self.wrong(at, "past keys", "a state of known size")),
+        }
+    }
+
+    /// Keys and values behind those of the past, which are results, too.
+    fn behind_past(&mut self, parts: Heads, past: [usize; 2]) -> Result<Heads, Problem> {
+        let mut parts = parts;
+        for (part, at) in [1, 2].into_iter().zip(past) {
+            if let Some(past) = self.optional(at) {
+                parts[part] = self.concat(&[past, parts[part]], 2)?;
+            }
+            self.give(part, parts[part]);
+        }
+        Ok(parts)
+    }
+
+    /// Refuses counts of tokens that are not those of all, or known only when running.
+    fn all_count(&self, at: usize, what: &'static str, all: i64) -> Result<(), Problem> {
+        let known = self.lowering.optional_ints(self.node, at, what)?;
+        match known {
+            Some(counts) if counts.iter().all(|count| *count == all) => Ok(()),
+            Some(_) => Err(self.wrong(at, what, "of all tokens, past and present")),
+            None => Err(Problem::MissingInput { position: at, what }),
+        }
+    }
+
+    /// The mask of the first keys, whose number an operand gives for each image.
+    fn counted(&mut self, at: usize, parts: Heads, reach: Reach) -> Result<Option<Mask>, Problem> {
+        let Some(count) = self.optional(at) else {
+            return Ok(None);
+        };
+        if reach.is_bounded() || reach.past > 0 {
+            let expected = "none where queries see a part of the keys, or past ones";
+            return Err(self.wrong(at, "nonpad_kv_seqlen", expected));
+        }
+        let [keys, _] = self.last_sizes(parts[1])?;
+        self.lowering.room.take(keys as usize)?;
+        let count = self.cast(count, data_type::FLOAT)?;
+        let count = self.reshape(count, [-1, 1, 1, 1])?;
+        let places = (0..keys).map(|place| place as f32).collect();
+        let places = self.constant(vec![keys as usize], Data::Floats(places));
+        let seen = self.of("Less", &[places, count])?;
+        let added = self.chosen(seen, UNSEEN)?;
+        let seen = Some(seen);
+        Ok(Some(Mask { added, seen }))
+    }
+
+    /// Gives the node the attention of its heads, with the tokens' values behind each other.
+    fn give_attended(&mut self, parts: Heads, scoring: Scoring) -> Result<(), Problem> {
+        let result = self.attended(parts, scoring)?;
+        let result = self.merged(result)?;
+        self.give(0, result);
+        Ok(())
+    }
+
     fn attended(&mut self, parts: Heads, scoring: Scoring) -> Result<ValueId, Problem> {
         let [queries, keys, values] = parts;
         let [rows, each] = self.last_sizes(queries)?;
@@ -442,11 +575,20 @@ impl Row<'_, '_, '_> {
         }
         let weights = self.with("Softmax", &[scores], [("axis", Attribute::Int(-1))])?;
         let result = self.of("MatMul", &[weights, values])?;
-        let seen = match (scoring.seen, reach) {
-            (Some(first), Some(second)) => Some(self.of("And", &[first, second])?),
-            (first, second) => first.or(second),
-        };
+        let seen = self.both(scoring.seen, reach)?;
         self.of_seeing(result, seen)
+    }
+
+    /// Where two masks see, of which one or both may see all.
+    fn both(
+        &mut self,
+        first: Option<ValueId>,
+        second: Option<ValueId>,
+    ) -> Result<Option<ValueId>, Problem> {
+        match (first, second) {
+            (Some(first), Some(second)) => self.of("And", &[first, second]).map(Some),
+            (first, second) => Ok(first.or(second)),
+        }
     }
 
     /// The result, but zeros for queries that see no key, whose weights would be of equal size.

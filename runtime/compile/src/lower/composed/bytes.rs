@@ -1,12 +1,15 @@
 //! Operators that read and write bytes, each with its scales: made floats, computed with, and made bytes again, as files
 //! have it that quantise and dequantise around each operator.
 
+use std::rc::Rc;
+
 use super::Row;
-use crate::graph::{Attribute, Node, ValueId};
+use crate::graph::{Attribute, Constant, Node, ValueId};
 use crate::integer::Dim;
 use crate::lower::lowering::Lowering;
 use crate::lower::numbers::Numbers;
 use crate::lower::value::Value;
+use crate::lower::view_algebra::View;
 use crate::lower::views::position;
 use crate::lower::vocabulary::{OnnxOperator, family};
 use crate::problem::Problem;
@@ -39,6 +42,22 @@ const PARTS: usize = 3;
 struct OnBytes {
     operator: &'static str,
     operands: usize,
+}
+
+/// What values are quantised by.
+#[derive(Debug, PartialEq)]
+struct Scaling {
+    scale: Option<Rc<Constant>>,
+    zero: Option<Rc<Constant>>,
+    axis: i64,
+}
+
+/// What integers stand for that no tensor of bytes can hold.
+#[derive(Debug)]
+pub(in crate::lower) struct Rounded {
+    whole: View,
+    scaling: Scaling,
+    floats: ValueId,
 }
 
 impl Lowering<'_> {
@@ -99,7 +118,8 @@ impl Lowering<'_> {
 }
 
 impl Lowering<'_> {
-    /// Integers that no tensor of bytes can hold, as floats: of 16 bits, or with a scale for each channel.
+    /// Integers that no tensor of bytes can hold, as floats: of 16 bits, or with a scale for each channel. What they stand
+    /// for is computed without them, as halves do not hold all integers of 16 bits.
     pub(in crate::lower) fn quantise_in_floats(
         &mut self,
         node: &Node,
@@ -110,16 +130,47 @@ impl Lowering<'_> {
         let data = row.operand(0, "data")?;
         let scale = row.along(1, axis)?;
         let steps = row.of("Div", &[data, scale])?;
-        let mut whole = row.of("Round", &[steps])?;
+        let steps = row.of("Round", &[steps])?;
+        let range = range.map(|bound| row.number(bound));
+        let (mut whole, mut bounds) = (steps, range);
         if row.optional(2).is_some() {
             let zero = row.along(2, axis)?;
-            whole = row.of("Add", &[whole, zero])?;
+            whole = row.of("Add", &[steps, zero])?;
+            for bound in &mut bounds {
+                *bound = row.of("Sub", &[*bound, zero])?;
+            }
         }
-        let [least, most] = range.map(|bound| row.number(bound));
-        let result = row.of("Clip", &[whole, least, most])?;
-        row.lowering.numbers[result.0] = Numbers::Integers;
-        row.give(0, result);
+        let whole = row.between(whole, range)?;
+        for bound in &mut bounds {
+            *bound = row.of("Mul", &[*bound, scale])?;
+        }
+        let floats = row.of("Mul", &[steps, scale])?;
+        let floats = row.between(floats, bounds)?;
+        row.lowering.numbers[whole.0] = Numbers::Integers;
+        row.give(0, whole);
+        if let Value::View(whole) = self.value(whole).clone() {
+            let scaling = self.scaling(node, axis);
+            let rounded = Rounded {
+                scaling,
+                floats,
+                whole: whole.clone(),
+            };
+            self.rounded.insert(whole.tensor, rounded);
+        }
         Ok(())
+    }
+
+    /// The constants that a node quantises with, and where they lie.
+    fn scaling(&self, node: &Node, axis: i64) -> Scaling {
+        let constant = |at| match self.operand(node, at) {
+            Some(Value::Constant(constant)) => Some(Rc::clone(constant)),
+            _ => None,
+        };
+        Scaling {
+            scale: constant(1),
+            zero: constant(2),
+            axis,
+        }
     }
 
     /// Such integers to floats.
@@ -128,8 +179,17 @@ impl Lowering<'_> {
         node: &Node,
         axis: i64,
     ) -> Result<(), Problem> {
+        let scaling = self.scaling(node, axis);
         let mut row = self.row(node, 3, 1)?;
         let data = row.operand(0, "data")?;
+        if let Value::View(view) = row.lowering.value(data)
+            && let Some(rounded) = row.lowering.rounded.get(&view.tensor)
+            && (&rounded.whole, &rounded.scaling) == (view, &scaling)
+        {
+            let floats = rounded.floats;
+            row.give(0, floats);
+            return Ok(());
+        }
         let value = row.lowering.value(data).clone();
         let mut result = row.lowering.temporary(value);
         if row.optional(2).is_some() {
@@ -144,6 +204,11 @@ impl Lowering<'_> {
 }
 
 impl Row<'_, '_, '_> {
+    fn between(&mut self, value: ValueId, [least, most]: [ValueId; 2]) -> Result<ValueId, Problem> {
+        let value = self.of("Max", &[value, least])?;
+        self.of("Min", &[value, most])
+    }
+
     /// Scales or zero points as floats that lie along an axis of the data.
     fn along(&mut self, at: usize, axis: i64) -> Result<ValueId, Problem> {
         let rank = self.sizes(0, "data")?.len();
@@ -151,7 +216,8 @@ impl Row<'_, '_, '_> {
         let to = Attribute::Int(data_type::FLOAT.into());
         let list = self.with("Cast", &[list], [("to", to)])?;
         match self.sizes(at, "scale or zero point")?[..] {
-            [] | [Dim::Known(1)] => self.reshape(list, []),
+            [] => Ok(list),
+            [Dim::Known(1)] => self.reshape(list, []),
             [Dim::Known(count)] => {
                 let behind = rank - position("axis", axis, rank)? - 1;
                 self.reshape(list, [vec![count], vec![1; behind]].concat())

@@ -1,5 +1,7 @@
 //! Rotary embeddings: pairs of values of each token turned by an angle that grows with its position.
 
+use std::ops::Range;
+
 use super::Row;
 use crate::graph::{Attribute, Data, Node, ValueId};
 use crate::integer::Dim;
@@ -23,6 +25,13 @@ struct Operands {
     sine: usize,
     positions: usize,
 }
+
+/// Those of `GroupQueryAttention`.
+const OF_GROUPS: Operands = Operands {
+    cosine: 7,
+    sine: 8,
+    positions: 9,
+};
 
 impl Lowering<'_> {
     fn rotary_embedding(&mut self, node: &Node, at: Operands) -> Result<(), Problem> {
@@ -92,8 +101,35 @@ impl Row<'_, '_, '_> {
             return self.unsqueeze(table, 1);
         };
         let positions = self.counted_from(positions, data).unwrap_or(positions);
+        self.looked_up(table, positions)
+    }
+
+    fn looked_up(&mut self, table: ValueId, positions: ValueId) -> Result<ValueId, Problem> {
         let angles = self.with("Gather", &[table, positions], [("axis", Attribute::Int(0))])?;
         self.unsqueeze(angles, 1)
+    }
+
+    /// Heads turned by the angles of a grouped attention, of these positions where no others are given.
+    pub(super) fn turned_from(
+        &mut self,
+        heads: ValueId,
+        positions: Range<i64>,
+        interleaved: bool,
+    ) -> Result<ValueId, Problem> {
+        let half = self.pairs(OF_GROUPS)?;
+        let positions = match self.optional(OF_GROUPS.positions) {
+            Some(given) => given,
+            None => {
+                let all: Vec<i64> = positions.collect();
+                self.constant(vec![1, all.len()], Data::Ints(all))
+            }
+        };
+        let tables = [(OF_GROUPS.cosine, "cosines"), (OF_GROUPS.sine, "sines")];
+        let [cosine, sine] = tables.map(|(at, what)| {
+            let table = self.operand(at, what)?;
+            self.looked_up(table, positions)
+        });
+        self.turned(heads, [cosine?, sine?], half, interleaved)
     }
 
     /// The positions of all tokens, where only that of the first one is given.
