@@ -10,6 +10,7 @@ const OF_ONE_OPERATOR: &str = "files of one operator have it: tests/operators.rs
 /// Operators that no move draws, and why.
 const NOT_DRAWN: &[(&str, &str)] = &[
     ("Constant", "its value is an initializer"),
+    ("DynamicQuantizeLinear", OF_ONE_OPERATOR),
     ("GatherND", "its positions are constants for one image only"),
     ("OneHot", OF_ONE_OPERATOR),
     ("ScatterElements", OF_ONE_OPERATOR),

@@ -25,6 +25,9 @@ pub struct PackError {
     pub value: f32,
 }
 
+/// Of halves.
+const LARGEST: f32 = 65_504.0;
+
 /// Packs the weights of one network, page by page, in any order.
 pub struct Packer<'n> {
     network: &'n Network,
@@ -124,6 +127,12 @@ impl Job<'_> {
     }
 
     fn half(&self, value: f32) -> Result<u16, PackError> {
+        // What stands for an infinity, in masks, is the least or the largest number here, too.
+        let value = if value.abs() == f32::MAX {
+            value.signum() * LARGEST
+        } else {
+            value
+        };
         let bits = half::from_f32(value);
         if bits & 0x7c00 == 0x7c00 {
             return Err(PackError {

@@ -1,10 +1,11 @@
 //! What the compiler and the reference interpreter make of a file, against what onnxruntime makes of it.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use ort::session::Session;
 use punctual_compile::{CompileError, Compiled};
-use punctual_model::reference;
+use punctual_model::{Network, reference};
 use punctual_platform::clock::now_ns;
 use punctual_types::Random;
 
@@ -117,8 +118,10 @@ fn differences(
     };
     let mut compared = 0;
     for (image, request) in requests.iter().enumerate() {
-        let inputs: Vec<&[f32]> = request.iter().map(Vec::as_slice).collect();
-        let exited = reference::run_all(compiled.package.network(), &inputs);
+        let network = compiled.package.network();
+        let inputs = as_compiled(network, drawn, request);
+        let inputs: Vec<&[f32]> = inputs.iter().map(|input| &input[..]).collect();
+        let exited = reference::run_all(network, &inputs);
         let found = exited.into_iter().flatten().next().unwrap_or_default();
         for (output, expected) in drawn.graph().output.iter().zip(expected) {
             let name = output.name();
@@ -134,6 +137,26 @@ fn differences(
         }
     }
     Ok(compared)
+}
+
+/// A file's inputs as the network has them: those that are no vectors one behind the other, then the vectors.
+fn as_compiled<'a>(network: &Network, drawn: &Drawn, request: &'a Request) -> Vec<Cow<'a, [f32]>> {
+    let all = drawn.graph().input.iter().zip(request);
+    let vector = |name: &str| network.vectors.iter().any(|vector| vector.name == name);
+    let (vectors, stacked): (Vec<_>, Vec<_>) = all.partition(|(input, _)| vector(input.name()));
+    let mut inputs: Vec<Cow<'_, [f32]>> = vec![match stacked[..] {
+        [(_, only)] => Cow::Borrowed(only),
+        _ => stacked
+            .into_iter()
+            .flat_map(|(_, values)| values.iter().copied())
+            .collect(),
+    }];
+    inputs.extend(
+        vectors
+            .into_iter()
+            .map(|(_, values)| Cow::Borrowed(&values[..])),
+    );
+    inputs
 }
 
 /// The name that a file's output has in the package.
