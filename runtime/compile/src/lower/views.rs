@@ -106,7 +106,11 @@ impl Lowering<'_> {
             return Ok(view);
         }
         // Digits that do not divide each other do once they are those of one row.
-        if product(&from) != product(&sizes) {
+        let all = |sizes: &[Dim]| match (product(sizes), self.fixed) {
+            (Some(Dim::Batches(times)), Some(images)) => times.checked_mul(images).map(Dim::Known),
+            (product, _) => product,
+        };
+        if all(&from) != all(&sizes) {
             return Err(unfit());
         }
         let flat = self.flattened(node, view)?;

@@ -185,3 +185,26 @@ fn a_file_for_one_image_may_take_all_of_it_by_strides_and_expand_it_by_its_size(
     };
     assert_eq!(scores(by_strides), scores(plain));
 }
+
+#[test]
+fn rows_are_cut_elsewhere_than_where_they_were_joined_for_any_batch_or_one() {
+    for batch in [None, Some(1)] {
+        let mut onnx = Onnx::new()
+            .ints("row", &[0, 192])
+            .ints("cut", &[-1, 16, 12])
+            .node("Relu", "image", "r", &[])
+            .node("Reshape", "r row", "f", &[])
+            .node("Reshape", "f cut", "c", &[])
+            .node("Transpose", "c", "exit_0", &[ints_of("perm", &[0, 2, 1])])
+            .output("exit_0");
+        let input = onnx.graph().input[0].r#type.as_mut();
+        let shape = input.unwrap().tensor_type.as_mut().unwrap().shape.as_mut();
+        shape.unwrap().dim[0].dim_value = batch;
+        let package = super::compiled_for_outputs(&onnx).unwrap().package;
+        let image: Vec<f32> = (0..192).map(|at| at as f32).collect();
+        let found = reference::run_all(package.network(), &[&image]);
+        let found = &found[0].as_ref().unwrap().outputs[0];
+        let expected: Vec<f32> = (0..192).map(|at| (at % 16 * 12 + at / 16) as f32).collect();
+        assert_eq!(*found, expected, "{batch:?}");
+    }
+}
