@@ -72,10 +72,10 @@ pub(super) fn inputs<'a>(free: &[&'a ValueInfoProto]) -> Result<Inputs<'a>, Pars
     for (other, input) in declared.iter().enumerate() {
         let layer = input.layer_with(&first);
         let vector = input.vector_beside(&first).filter(|_| other != at);
-        // What has rows and columns is a picture, however small.
+        // What has several pixels is a picture, however small.
         match (vector, layer) {
             (None, Some(layer)) => layers.push(layer),
-            (Some(_), Some(layer)) if input.dims.len() > 3 => layers.push(layer),
+            (Some(_), Some(layer)) if input.has_pixels() => layers.push(layer),
             (Some(vector), _) => vectors.push(vector),
             (None, None) if other == at => (),
             (None, None) => return Err(unfit()),
@@ -190,6 +190,14 @@ impl<'a> Declared<'a> {
             batch,
             dims,
         })
+    }
+
+    /// Whether it has rows and columns, and more than one place.
+    fn has_pixels(&self) -> bool {
+        match &self.dims[..] {
+            [_, _, pixels @ ..] if pixels.len() > 1 => pixels.iter().any(|side| *side != Some(1)),
+            _ => false,
+        }
     }
 
     /// Whether it is one number to which the file gives no batch.

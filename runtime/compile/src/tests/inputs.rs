@@ -124,6 +124,10 @@ fn pictures_of_the_same_rows_and_columns_are_one_tensor() {
         expected.stages[0].operators[0].kind
     );
 
+    let one_pixel: [(&str, &[i64]); 2] = [("left", &[3, 1, 1]), ("depth", &[1, 1, 1])];
+    let numbers = compiled(&of_pictures(&one_pixel, false), nothing.clone()).unwrap();
+    assert_eq!((numbers.input.channels, numbers.vectors.len()), (3, 1));
+
     let onnx = of_pictures(&alone, false);
     let compiled = compile(&onnx.bytes(), Calibration::default(), &with(nothing)).unwrap();
     let tells =
