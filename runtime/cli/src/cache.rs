@@ -77,7 +77,7 @@ pub fn profiles(
     let cpu = CpuProvider {
         cores: affinity::available_cores().unwrap_or_default(),
     };
-    let measured: Result<(), CacheError> = measure::measure(&cpu, &jobs, |job, profile| {
+    let measured: Result<(), CacheError> = measure::measure(&cpu, &jobs, |job, profile, _| {
         if let Some(kept) = kept_at(job, &jobs)
             && let Err(error) = keep(&profile, &kept)
         {

@@ -9,6 +9,7 @@ pub mod demo;
 mod host;
 mod measure;
 mod report;
+mod spans;
 
 /// For the fuzz targets in `testing/fuzz`, not for users.
 #[doc(hidden)]

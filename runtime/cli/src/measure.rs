@@ -16,7 +16,9 @@ use punctual_device::verify;
 use punctual_device_cuda::{CudaProvider, StartError, look_stride};
 use punctual_model::{Package, Profile, Verified};
 use punctual_plan::{BATCH_SIZES, DeviceKind, FrameNeeds, FramePlan, ModelNeeds, Needs};
-use punctual_platform::affinity;
+use punctual_platform::{affinity, clock};
+
+use crate::spans::Spans;
 
 /// What a manifest needs to be measured of one package, whatever models are made of it.
 pub struct PackageNeeds {
@@ -144,25 +146,28 @@ pub struct Job {
 }
 
 /// Measures packages on the devices of `provider`, and shows on standard error how far it is; of one with frames and without
-/// partition sizes only the preparation of frames. `done` takes each profile as soon as it is there.
+/// partition sizes only the preparation of frames. `done` takes each profile as soon as it is there, and how long its parts took.
 ///
 /// Before each request of a network the largest other one runs: all of them are in one manifest, so each will find the
 /// caches as others left them. Busy neighbours run it, too.
 pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
     provider: &P,
     jobs: &[Job],
-    mut done: impl FnMut(&Job, Profile) -> Result<(), E>,
+    mut done: impl FnMut(&Job, Profile, Spans) -> Result<(), E>,
 ) -> Result<(), E> {
     let prepares_only = |job: &Job| job.request.units.is_empty() && !job.request.frames.is_empty();
     let mut solutions = Vec::new();
+    let mut spans = Vec::new();
     for job in jobs {
+        let mut own = Spans::default();
         solutions.push(if prepares_only(job) {
             Vec::new()
         } else {
-            with_bar(&job.name, |show| {
+            with_bar(&job.name, &mut own, |show| {
                 profile::choose(provider, &job.package, &job.request, show)
             })?
         });
+        spans.push(own);
     }
     let subject = |at: usize| Subject {
         package: &jobs[at].package,
@@ -172,15 +177,19 @@ pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
         subject: subject(at),
         batch_max: jobs[at].request.batches.last().copied().unwrap_or(1),
     };
-    for (at, job) in jobs.iter().enumerate() {
+    for ((at, job), mut spans) in jobs.iter().enumerate().zip(spans) {
         let verified = if prepares_only(job) {
             None
         } else {
-            Some(verify(provider, &job.name, subject(at), &job.request)?)
+            let request = verification(&job.request);
+            let verified = with_bar(&job.name, &mut spans, |show| {
+                verify::verify(provider, subject(at), &request, show)
+            });
+            Some(verified?)
         };
         let others = (0..jobs.len()).filter(|other| *other != at && !prepares_only(&jobs[*other]));
         let largest = others.max_by_key(|other| weights(&jobs[*other].package));
-        let measured = with_bar(&job.name, |show| {
+        let measured = with_bar(&job.name, &mut spans, |show| {
             if prepares_only(job) {
                 profile::measure_preparation(provider, &job.package, &job.request, show)
             } else {
@@ -190,7 +199,7 @@ pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
         });
         let mut profile = measured?;
         profile.verified = verified;
-        done(job, profile)?;
+        done(job, profile, spans)?;
     }
     Ok(())
 }
@@ -198,24 +207,18 @@ pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
 /// Which inputs are drawn to verify a network: always the same, so that what was found is found again.
 pub const SEED: u64 = 1;
 
-/// Verifies a package at the sizes at which it is measured, and shows how far it is.
-fn verify<P: Provider>(
-    provider: &P,
-    name: &str,
-    subject: Subject<'_>,
-    request: &Request,
-) -> Result<Verified, MeasureError<P::Error>> {
+/// To verify a package at the sizes at which it is measured.
+fn verification(request: &Request) -> verify::Request {
     let budget = match request.effort {
         Effort::Quick => Nanos::from_millis(5_000),
         Effort::Thorough => Nanos::from_millis(60_000),
     };
-    let request = verify::Request {
+    verify::Request {
         batches: request.batches.clone(),
         units: request.units.clone(),
         budget,
         seed: SEED,
-    };
-    verify_at(provider, name, subject, &request)
+    }
 }
 
 /// Verifies a package at these sizes, and shows how far it is.
@@ -225,7 +228,7 @@ pub fn verify_at<P: Provider>(
     subject: Subject<'_>,
     request: &verify::Request,
 ) -> Result<Verified, MeasureError<P::Error>> {
-    with_bar(name, |show| {
+    with_bar(name, &mut Spans::default(), |show| {
         verify::verify(provider, subject, request, show)
     })
 }
@@ -239,7 +242,7 @@ pub fn look_stride(
         look_stride: Some(stride),
         ..provider.clone()
     };
-    with_bar(&job.name, |show| {
+    with_bar(&job.name, &mut Spans::default(), |show| {
         look_stride::choose(with, &job.package, &job.request, show)
     })
 }
@@ -249,7 +252,11 @@ fn weights(package: &Package) -> usize {
     package.network().weights.len()
 }
 
-fn with_bar<T>(name: &str, measure: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
+fn with_bar<T>(
+    name: &str,
+    spans: &mut Spans,
+    measure: impl FnOnce(&mut dyn FnMut(Progress)) -> T,
+) -> T {
     let bar = ProgressBar::with_draw_target(None, target());
     bar.set_style(
         ProgressStyle::with_template("measuring {prefix} [{bar:30}] {pos}/{len} {msg}")
@@ -257,10 +264,12 @@ fn with_bar<T>(name: &str, measure: impl FnOnce(&mut dyn FnMut(Progress)) -> T) 
     );
     bar.set_prefix(name.to_owned());
     let measured = measure(&mut |progress: Progress| {
+        spans.enter(progress.what, clock::now_ns());
         bar.set_length(u64::from(progress.total));
         bar.set_position(u64::from(progress.done));
         bar.set_message(progress.what.to_string());
     });
+    spans.leave(clock::now_ns());
     bar.finish_and_clear();
     measured
 }

@@ -261,22 +261,29 @@ impl Run<'_> {
             }
         }
         let mut wrong = Ok(());
-        measure::measure(provider, &jobs, |job, profile| -> Result<(), Error> {
-            let verified = profile.verified.as_ref();
-            if let Some(found) = verified.and_then(|verified| verified.failure.clone()) {
-                let (name, found) = (job.name.clone(), Box::new(found));
-                wrong = Err(Error::Wrong { name, found });
-            }
-            let shown = table(&job.name, &profile);
-            let kept = keep(
-                profile,
-                &job.file,
-                beside(device),
-                self.options.into_packages,
-            )?;
-            output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
-            Ok(())
-        })?;
+        measure::measure(
+            provider,
+            &jobs,
+            |job, profile, spans| -> Result<(), Error> {
+                let verified = profile.verified.as_ref();
+                if let Some(found) = verified.and_then(|verified| verified.failure.clone()) {
+                    let (name, found) = (job.name.clone(), Box::new(found));
+                    wrong = Err(Error::Wrong { name, found });
+                }
+                let shown = table(&job.name, &profile);
+                let kept = keep(
+                    profile,
+                    &job.file,
+                    beside(device),
+                    self.options.into_packages,
+                )?;
+                output::text(format_args!(
+                    "{shown}  took {spans}\nwrote {}\n",
+                    kept.display()
+                ))?;
+                Ok(())
+            },
+        )?;
         wrong
     }
 
