@@ -72,7 +72,7 @@ impl Lowering<'_> {
             return Ok(None);
         };
         let axis = Attributes::of(node).int("axis", 1)?;
-        let is_last = axis == -1 || axis + 1 == images.dims.len() as i64;
+        let is_last = axis == -1 || axis.checked_add(1) == Some(images.dims.len() as i64);
         let is_own = |image: &Integer| {
             let of_only = self.fixed == Some(1) && image.known() == Some(0);
             of_only || first_of(image) == Some(1)

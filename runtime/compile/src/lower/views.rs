@@ -292,8 +292,9 @@ impl Lowering<'_> {
         };
         let clamp = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(-1, size - 1);
         let (start, end) = (clamp(start), clamp(end));
-        let count = (start - end + step.saturating_abs() - 1) / step.saturating_abs();
-        let indices: Vec<i64> = (0..count.min(size)).map(|at| start + at * step).collect();
+        let taken = (start - end).max(0).unsigned_abs();
+        let count = taken.div_ceil(step.unsigned_abs()) as i64;
+        let indices: Vec<i64> = (0..count).map(|at| start + at * step).collect();
         self.taken(node, view, dim, &indices)
     }
 
