@@ -175,8 +175,10 @@ impl Direction {
             Coordinates::PytorchHalfPixel => middle - 0.5,
             Coordinates::HalfPixelSymmetric => {
                 let adjustment = to / (self.scale * from);
-                let center = from / 2.0;
-                center * (1.0 - adjustment) + middle - 0.5
+                let offset = f64::from(from / 2.0 * (1.0 - adjustment));
+                // The halves are f64 there, and what is computed with them: 5 to 3 lies a little below 2.
+                let middle = (f64::from(x) + 0.5) / f64::from(self.scale);
+                (offset + middle - 0.5) as f32
             }
             Coordinates::AlignCorners if self.to <= 1 => 0.0,
             Coordinates::AlignCorners => x * (from - 1.0) / (to - 1.0),
@@ -232,6 +234,8 @@ mod tests {
             ..resampling(5, 7, Coordinates::HalfPixelSymmetric, Filter::Linear)
         };
         assert_eq!(resampling.columns(5).place(3), 2.0);
+        let rounded_down = nearest(5, 3, Coordinates::HalfPixelSymmetric, Rounding::Floor);
+        assert_eq!(rounded_down, [0, 1, 3]);
     }
 
     #[test]

@@ -253,8 +253,11 @@ impl Written for Resize {
         let coordinates = match with.coordinates {
             Coordinates::Asymmetric => "asymmetric",
             Coordinates::HalfPixel => "half_pixel",
-            // The same, where the scale has nothing that the sizes have not.
-            Coordinates::HalfPixelSymmetric if by_size => "half_pixel",
+            // The same, where the scale has nothing that the sizes have not, but for its roundings, which a nearest pixel
+            // hangs on.
+            Coordinates::HalfPixelSymmetric if by_size && with.filter == Filter::Linear => {
+                "half_pixel"
+            }
             Coordinates::HalfPixelSymmetric => return false,
             Coordinates::PytorchHalfPixel => "pytorch_half_pixel",
             Coordinates::AlignCorners => "align_corners",
