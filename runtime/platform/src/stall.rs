@@ -25,7 +25,7 @@ pub struct Stall {
 pub const PERIOD_NS: u64 = 500_000;
 
 /// And while none are, when there is nothing that a stall could delay: only that the core runs at all is seen.
-pub const IDLE_PERIOD_NS: u64 = 20_000_000;
+pub const IDLE_PERIOD_NS: u64 = 25_000_000;
 
 /// How late a wake-up must be to count as a stall, in ns.
 pub const THRESHOLD_NS: u64 = 1_000_000;
