@@ -15,8 +15,8 @@ const TENSOR_SIDE_MAX: u32 = 1 << 24;
 /// Most vectors that come with a frame.
 pub const VECTORS_MAX: usize = 4;
 
-/// Most numbers of such a vector. An intake thread copies and checks all of them for each frame: of four such vectors in
-/// some 20 us, less than a small picture takes.
+/// Most numbers of such a vector. A client's intake thread copies and checks all of them for each frame; how long that
+/// takes is in the profile, in the time of the frame's preparation.
 pub const VECTOR_LENGTH_MAX: u32 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -204,7 +204,7 @@ impl<D: Device> World for DaemonWorld<D> {
         let until = until.map(Instant::as_nanos);
         let bound = self.drain.bound_ns();
         let until = until.into_iter().chain(bound).min();
-        // Here nothing waits for this thread.
+        // After the orders are given: it may wake a probe on each core.
         self.probes.watch(self.has_work());
         self.heart.waiting();
         self.bell.wait(seen, until);

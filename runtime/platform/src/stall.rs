@@ -24,7 +24,8 @@ pub struct Stall {
 /// threshold together is seen, shorter ones sometimes.
 pub const PERIOD_NS: u64 = 500_000;
 
-/// And while none are, when there is nothing that a stall could delay: only that the core runs at all is seen.
+/// And while none are, in ns: an idle machine should rest. A stall that ends before a frame is there is seen seldom, also
+/// where it delays the frame's arrival.
 pub const IDLE_PERIOD_NS: u64 = 25_000_000;
 
 /// How late a wake-up must be to count as a stall, in ns.

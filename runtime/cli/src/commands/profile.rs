@@ -357,14 +357,19 @@ fn keep(
     let package = Package::read(package_file)?;
     let known = package.profiles().iter().find(|old| old.key == profile.key);
     let output = if into_package || known.is_some() {
-        let profile = known.iter().fold(profile, |new, old| new.or_stages_of(old));
+        let profile = match known {
+            Some(known) => profile.or_stages_of(known),
+            None => profile,
+        };
         package.with_profile(profile)?.write(package_file)?;
         package_file.to_owned()
     } else {
         let beside = package_file.with_extension(beside);
         // One that cannot be read is written anew.
-        let known = Profile::read(&beside).ok();
-        let profile = known.iter().fold(profile, |new, old| new.or_stages_of(old));
+        let profile = match Profile::read(&beside) {
+            Ok(known) => profile.or_stages_of(&known),
+            Err(_) => profile,
+        };
         profile.write(&beside)?;
         beside
     };

@@ -149,6 +149,23 @@ impl<'a> Lowering<'a> {
         self.draft.tensors[tensor.index()]
     }
 
+    /// What `lower` comes to while these values stand in the places of others.
+    pub(super) fn with_values<T>(
+        &mut self,
+        values: impl IntoIterator<Item = (ValueId, Value)>,
+        lower: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let replace =
+            |(id, value): (ValueId, Value)| (id, std::mem::replace(&mut self.values[id.0], value));
+        let before: Vec<(ValueId, Value)> = values.into_iter().map(replace).collect();
+        let result = lower(self);
+        // The last first: an operand may stand there twice.
+        for (id, value) in before.into_iter().rev() {
+            self.values[id.0] = value;
+        }
+        result
+    }
+
     /// A value that no node of the file has.
     pub(super) fn temporary(&mut self, value: Value) -> ValueId {
         self.values.push(value);

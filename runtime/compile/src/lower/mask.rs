@@ -191,16 +191,14 @@ impl Lowering<'_> {
         let mut masks = Vec::new();
         for id in node.inputs.iter().copied().flatten() {
             if let Value::Counts(view) = self.value(id).clone() {
-                let before = std::mem::replace(&mut self.values[id.0], Value::View(view));
-                masks.push((id, before));
+                masks.push((id, Value::View(view)));
             }
         }
-        let any = !masks.is_empty();
-        let done = if any { self.computed(node) } else { Ok(()) };
-        for (id, before) in masks {
-            self.values[id.0] = before;
+        if masks.is_empty() {
+            return Ok(false);
         }
-        done.map(|()| any)
+        let lowered = self.with_values(masks, |lowering| lowering.computed(node));
+        lowered.map(|()| true)
     }
 
     /// The tensor that tells the keys that count, from what a node adds to their products.

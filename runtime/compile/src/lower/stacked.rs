@@ -171,16 +171,14 @@ impl Lowering<'_> {
                     dim.retain(|digit| *digit != BATCH);
                 }
                 view.dims[0].push(BATCH);
-                let before = std::mem::replace(&mut self.values[id.0], Value::View(view));
-                moved.push((id, before));
+                moved.push((id, Value::View(view)));
             }
         }
-        let any = !moved.is_empty();
-        let done = if any { self.computed(node) } else { Ok(()) };
-        for (id, before) in moved {
-            self.values[id.0] = before;
+        if moved.is_empty() {
+            return Ok(false);
         }
-        done.map(|()| any)
+        let lowered = self.with_values(moved, |lowering| lowering.computed(node));
+        lowered.map(|()| true)
     }
 
     fn stacked(&self, id: ValueId) -> Option<&Stack> {

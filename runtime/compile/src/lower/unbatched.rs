@@ -80,16 +80,10 @@ impl Lowering<'_> {
         let mut batched = Vec::with_capacity(unbatched.len());
         for (position, id, view) in &unbatched {
             let view = view.with_batch(place);
-            batched.push((*id, view.ok_or_else(|| unfit(self, *position))?));
+            let view = view.ok_or_else(|| unfit(self, *position))?;
+            batched.push((*id, Value::View(view)));
         }
-        for (id, view) in batched {
-            self.values[id.0] = Value::View(view);
-        }
-        let lowered = self.of_operands(&node);
-        for (_, id, view) in unbatched {
-            self.values[id.0] = Value::View(view);
-        }
-        lowered?;
+        self.with_values(batched, |lowering| lowering.of_operands(&node))?;
         if alone && !self.take_batch_away(&node, place) {
             return Err(unfit(self, first));
         }

@@ -400,7 +400,7 @@ impl Team {
         let stage = &model.stages[usize::from(job.stage.load(Ordering::Relaxed))];
         // Before the steps: after the last meeting the leader may write the next job.
         let writes_late = self.writes_late(stage);
-        // In one place for all steps: it is 4 KiB, which would be copied for each.
+        // In one place for all steps: it is almost 5 KiB, which would be copied for each.
         let mut images = Vec::new();
         let mut before = now();
         let last = stage.steps.len() - 1;

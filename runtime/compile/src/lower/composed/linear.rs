@@ -33,6 +33,11 @@ struct Transform {
     inverse: bool,
 }
 
+/// Of real numbers the frequencies above the middle mirror those below it.
+fn frequencies(length: usize, one_sided: bool) -> usize {
+    if one_sided { length / 2 + 1 } else { length }
+}
+
 impl Transform {
     /// What a value of a number adds to a value of a frequency.
     fn weight(&self, number: usize, part: usize, frequency: usize, value: usize) -> f32 {
@@ -91,7 +96,7 @@ impl Lowering<'_> {
         let transform = Transform {
             taken: taken as usize,
             length,
-            frequencies: if one_sided { length / 2 + 1 } else { length },
+            frequencies: frequencies(length, one_sided),
             parts: *parts as usize,
             inverse,
         };
@@ -129,7 +134,7 @@ impl Lowering<'_> {
         let transform = Transform {
             taken: length,
             length,
-            frequencies: if one_sided { length / 2 + 1 } else { length },
+            frequencies: frequencies(length, one_sided),
             parts,
             inverse: false,
         };
