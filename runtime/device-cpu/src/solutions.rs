@@ -138,9 +138,8 @@ fn on_team(
             evaluator.stage_times().collect()
         });
         for (operator, &same) in first_operators(network).zip(&same_as) {
-            let [together, alone] =
-                [0, 1].map(|contestant| times[contestant][usize::from(same)] as f64);
-            let on_one_core = alone < (1.0 - ONE_CORE_GAIN_MIN) * together;
+            let [together, alone] = [0, 1].map(|contestant| times[contestant][usize::from(same)]);
+            let on_one_core = is_faster_alone(alone, together);
             let of_stage = SolutionChoice {
                 operator,
                 batch,
@@ -162,6 +161,11 @@ fn on_team(
         }
     }
     Ok(choices)
+}
+
+/// Whether a stage should run on one core, which takes so long, as all take so long together.
+fn is_faster_alone(alone: u64, together: u64) -> bool {
+    (alone as f64) < (1.0 - ONE_CORE_GAIN_MIN) * together as f64
 }
 
 /// The fastest solution of every operator that has several, also where it is the direct one.
@@ -337,6 +341,15 @@ fn image(network: &Network) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_core_is_chosen_where_waking_the_others_costs_more_than_the_work_and_not_where_it_is_close()
+     {
+        assert!(is_faster_alone(22_000, 67_000));
+        assert!(!is_faster_alone(1_726_377, 1_900_000), "a busy machine");
+        assert!(!is_faster_alone(1_280_000, 640_000));
+        assert!(!is_faster_alone(0, 0));
+    }
 
     #[test]
     fn an_operator_that_gains_somewhere_keeps_its_direct_choices_too() {
