@@ -167,6 +167,7 @@ impl<'a> OpenLoop<'a> {
                 ticket,
                 captured: self.started + planned.after,
                 deadline: None,
+                egress: Nanos::ZERO,
             }));
         }
         if events.is_empty() && !self.drain_sent && self.next_arrival().is_none() {

@@ -51,7 +51,7 @@ pub enum Action {
         action: ActionId,
     },
     /// Send the one verdict of a submission. Its request buffer, if it had one, is free once this is carried
-    /// out.
+    /// out, unless an action of which it is a member is in flight: then once that is reported.
     Reply(Reply),
 }
 

@@ -72,6 +72,9 @@ pub struct Arrival {
     pub captured: Instant,
     /// The client's absolute deadline, if it gave one. The task's own applies if that is earlier.
     pub deadline: Option<Instant>,
+    /// How long answers took lately from the decision until this client had them, at most. A held answer leaves that
+    /// long before the deadline. Promises count with the plan's bound alone, which applies here, too, if it is longer.
+    pub egress: Nanos,
 }
 
 /// A stage that ran.

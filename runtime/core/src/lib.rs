@@ -76,7 +76,7 @@
 //!
 //! let now = Instant::from_nanos(1_000_000);
 //! let ticket = Ticket { client: ClientId(0), slot: 0, sequence: 1 };
-//! let frame = Arrival { task: TaskId(0), ticket, captured: now, deadline: None };
+//! let frame = Arrival { task: TaskId(0), ticket, captured: now, deadline: None, egress: Nanos::ZERO };
 //! scheduler.step(now, &Event::Arrived(frame), &mut actions);
 //! let Some(&Action::Prepare { request, .. }) = actions.iter().next() else {
 //!     panic!("it can be promised");

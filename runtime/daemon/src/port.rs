@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use punctual_core::{Arrival, Instant, TaskId, Ticket};
+use punctual_core::{Arrival, Instant, Nanos, TaskId, Ticket};
 use punctual_ipc::{ChannelFault, Descriptor, ResultRecord, Results, Submissions};
 use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
@@ -216,6 +216,7 @@ impl Port {
             ticket,
             captured: Instant::from_nanos(descriptor.captured_ns),
             deadline: descriptor.deadline_ns.map(Instant::from_nanos),
+            egress: Nanos::ZERO,
         };
         let payload = Payload {
             slot: descriptor.slot,

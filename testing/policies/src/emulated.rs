@@ -284,6 +284,7 @@ impl Outside {
             },
             captured: self.now + gap,
             deadline: None,
+            egress: Nanos::ZERO,
         };
         self.schedule(gap, Event::Arrived(arrival));
     }

@@ -130,20 +130,38 @@ impl<N: Nature> Environment<N> {
         captured: Instant,
         deadline: Option<Instant>,
     ) -> u64 {
-        self.sequence += 1;
-        let ticket = Ticket {
-            client: ClientId(task),
-            slot: 0,
-            sequence: self.sequence,
-        };
         let arrival = Arrival {
-            task: TaskId(task),
-            ticket,
             captured,
             deadline,
+            ..self.arrival(task, at)
         };
         self.schedule(at, Event::Arrived(arrival));
         self.sequence
+    }
+
+    /// A frame captured and submitted at `at`, by a client that answers take so long to.
+    pub fn frame_of_slow_client(&mut self, task: u16, at: Instant, egress: Nanos) -> u64 {
+        let arrival = Arrival {
+            egress,
+            ..self.arrival(task, at)
+        };
+        self.schedule(at, Event::Arrived(arrival));
+        self.sequence
+    }
+
+    fn arrival(&mut self, task: u16, at: Instant) -> Arrival {
+        self.sequence += 1;
+        Arrival {
+            task: TaskId(task),
+            ticket: Ticket {
+                client: ClientId(task),
+                slot: 0,
+                sequence: self.sequence,
+            },
+            captured: at,
+            deadline: None,
+            egress: Nanos::ZERO,
+        }
     }
 
     /// Removes events from the agenda: they will not be reported.

@@ -412,6 +412,7 @@ impl Outside {
             },
             captured: self.now + pause,
             deadline: None,
+            egress: Nanos::ZERO,
         };
         self.schedule(pause, Event::Arrived(arrival));
     }

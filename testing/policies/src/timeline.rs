@@ -190,6 +190,7 @@ impl Player<'_> {
                 },
                 captured: now,
                 deadline: None,
+                egress: Nanos::ZERO,
             }),
             Next::Ended(infer, started) => {
                 let exit = infer.stage.index();

@@ -141,6 +141,9 @@ impl<S: Source> Clients<S> {
                     let claimed = submission.captured.as_nanos().saturating_add_signed(by_ns);
                     submission.captured = Instant::from_nanos(claimed);
                 }
+                Fault::SlowClient { client, takes } if client == submission.client => {
+                    submission.egress = takes;
+                }
                 Fault::ClientStalled {
                     client,
                     from,

@@ -1,6 +1,6 @@
 //! What goes wrong in a run, as data: a scenario names it, the world does it.
 
-use punctual_core::{ClientId, Instant, ModelId};
+use punctual_core::{ClientId, Instant, ModelId, Nanos};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub enum Fault {
         /// brought back to the present, as a port does.
         by_ns: i64,
     },
+    /// Answers take this long to a client, as its port has measured.
+    SlowClient { client: ClientId, takes: Nanos },
     /// The device does an action, and never reports it.
     CompletionLost {
         /// Which action, in the order in which they start, from 0.
@@ -63,6 +65,7 @@ impl Fault {
                 | Self::ClientStalled { .. }
                 | Self::PayloadUnreadable { .. }
                 | Self::ClockStep { .. }
+                | Self::SlowClient { .. }
         )
     }
 }

@@ -172,6 +172,7 @@ impl Source for Cameras {
             submitted: at,
             captured: at,
             deadline: None,
+            egress: Nanos::ZERO,
             tag: 0,
         })
     }

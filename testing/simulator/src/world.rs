@@ -200,6 +200,7 @@ impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
             // What a port does with a claim of the future.
             captured: submission.captured.min(self.now),
             deadline: submission.deadline,
+            egress: submission.egress,
         })
     }
 

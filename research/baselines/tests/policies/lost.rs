@@ -69,6 +69,7 @@ impl Bench {
             },
             captured: self.now,
             deadline: None,
+            egress: Nanos::ZERO,
         }));
         self.sequence
     }

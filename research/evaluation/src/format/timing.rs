@@ -100,6 +100,7 @@ enum Kind {
     ClientStalled,
     PayloadUnreadable,
     ClockStep,
+    SlowClient,
     CompletionLost,
     TransferLost,
     DeviceFails,
@@ -107,11 +108,12 @@ enum Kind {
     ProfileLies,
 }
 
-const KINDS: [(&str, Kind); 9] = [
+const KINDS: [(&str, Kind); 10] = [
     ("client-gone", Kind::ClientGone),
     ("client-stalled", Kind::ClientStalled),
     ("payload-unreadable", Kind::PayloadUnreadable),
     ("clock-step", Kind::ClockStep),
+    ("slow-client", Kind::SlowClient),
     ("completion-lost", Kind::CompletionLost),
     ("transfer-lost", Kind::TransferLost),
     ("device-fails", Kind::DeviceFails),
@@ -169,6 +171,12 @@ fn fault(
             client: client(s, tasks, problems),
             at: at(s, "at_s", problems),
             by_ns: (s.required_number("by_ms", -1e9..=1e9, " ms", problems) * 1e6) as i64,
+        },
+        Kind::SlowClient => Fault::SlowClient {
+            client: client(s, tasks, problems),
+            takes: Nanos::new(
+                (s.required_number("takes_ms", 0.0..=1e9, " ms", problems) * 1e6) as u64,
+            ),
         },
         Kind::CompletionLost => Fault::CompletionLost {
             nth: s.required_whole("nth", 0..=u64::from(u32::MAX), problems),

@@ -3,7 +3,7 @@
 use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
 use crate::event::{Answer, Finished};
-use crate::ids::{ActionId, ClientId};
+use crate::ids::{ActionId, ClientId, RequestId};
 use crate::punctual::Punctual;
 use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::lifecycle::requests::State;
@@ -34,7 +34,9 @@ impl Punctual {
         }
         // After the judgement of the model: if it is demoted by this stage, its members go no deeper.
         for (id, answer) in running.members.iter().zip(&finished.members) {
-            self.advance(id.buffer, *answer, actions);
+            if self.is_open(*id) {
+                self.advance(id.buffer, *answer, actions);
+            }
         }
     }
 
@@ -55,6 +57,9 @@ impl Punctual {
         for id in &running.members {
             let index = self.life.partition_of(id.buffer, &self.tables);
             self.partitions[index].mark_dirty();
+            if !self.is_open(*id) {
+                continue;
+            }
             // Only now that no device writes to the buffer can the request of a client that is gone end.
             if self.life.requests.get(id.buffer).gone {
                 self.life.end_promise(id.buffer, &self.tables);
@@ -135,11 +140,23 @@ impl Punctual {
         for id in &running.members {
             let index = self.life.partition_of(id.buffer, &self.tables);
             self.partitions[index].mark_dirty();
+            if !self.is_open(*id) {
+                continue;
+            }
             self.life.end_promise(id.buffer, &self.tables);
             let failure = self.life.requests.get(id.buffer).failure(Failure::Device);
             let verdict = Verdict::Failed(failure);
             self.life.finish(id.buffer, verdict, actions);
         }
+    }
+
+    /// Whether a member of an action that has ended has no verdict yet. Otherwise its buffer is free from now on.
+    fn is_open(&mut self, id: RequestId) -> bool {
+        let is_locked = self.life.is_locked(id);
+        if is_locked {
+            self.life.unlock(id.buffer, &self.tables);
+        }
+        !is_locked
     }
 
     /// One member's stage ended with an answer.
@@ -161,7 +178,7 @@ impl Punctual {
         }
         let last = exit.next().0 == table.stages;
         let sure = answers && answer.confidence >= table.threshold;
-        let enough = sure || last || self.now >= request.due;
+        let enough = sure || last || self.now >= request.leave_by;
         // A request of a demoted model goes no deeper: its stages take longer than the gate of optional work
         // assumes.
         if counts && (enough || request.demoted) {

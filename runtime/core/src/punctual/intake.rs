@@ -58,6 +58,7 @@ impl Punctual {
             captured: arrival.captured,
             deadline,
             due,
+            leave_by: self.tables.leave_by(deadline, arrival.egress),
             holds_reserved_buffer: entry == Entry::Reserved,
         });
         actions.push(Action::Prepare {

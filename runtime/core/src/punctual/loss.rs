@@ -21,7 +21,12 @@ impl Punctual {
                 Failure::Device
             };
             for id in &lost.members {
-                self.life.fail_lost(*id, reason, &self.tables, actions);
+                let request = self.life.requests.get(id.buffer);
+                if request.state.is_open() {
+                    let verdict = Verdict::Failed(request.failure(reason));
+                    self.life
+                        .finish_running(*id, verdict, &self.tables, actions);
+                }
             }
             self.end_unserviceable(actions);
         }

@@ -232,14 +232,11 @@ impl Slot {
     /// The first invariant that does not hold.
     pub fn check(&self, requests: &Requests) -> Result<(), &'static str> {
         let in_place = |action: &Running| {
-            let state = if action.lost {
-                State::Locked
-            } else {
-                State::Running
-            };
             action.members.iter().all(|&id| {
                 let request = requests.get(id.buffer);
-                request.state == state && request.generation == id.generation
+                let is_locked = request.state == State::Locked;
+                (is_locked || request.state == State::Running && !action.lost)
+                    && request.generation == id.generation
             })
         };
         let follows = match (&self.running, &self.queued) {

@@ -329,6 +329,14 @@ impl Tables {
         deadline - self.egress_bound
     }
 
+    /// When an answer for a client must leave that has taken up to `egress` to get answers.
+    pub fn leave_by(&self, deadline: Instant, egress: Nanos) -> Instant {
+        self.due(deadline).min(match deadline {
+            Instant::FAR_FUTURE => deadline,
+            deadline => deadline - egress,
+        })
+    }
+
     /// Changes the scale of a partition: its costs, its tasks' work, and the set of guaranteed tasks. The
     /// caller recomputes the work of the promises there.
     pub fn set_level(&mut self, partition: PartitionId, level: usize) {

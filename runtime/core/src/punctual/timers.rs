@@ -3,15 +3,18 @@
 
 use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
+use crate::ids::RequestId;
 use crate::punctual::Punctual;
 use crate::punctual::lifecycle::queues::{BestEffortJob, OptionalJob};
+use crate::punctual::lifecycle::requests::State;
 use crate::punctual::utilization::Voluntary;
 use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 impl Punctual {
     /// Answers the requests that no longer wait for a deeper answer, and ends the best-effort requests that
-    /// found no time to run. It runs after the dispatch, which can start both at their last moment.
+    /// found no time to run. It runs after the dispatch, which can start both at their last moment. A deeper stage that
+    /// runs beyond the last moment goes on alone: the answer does not wait for it.
     pub(super) fn expire(&mut self, index: usize, actions: &mut Actions) {
         while let Some(buffer) = self.view(index).next_final_answer() {
             let request = self.life.requests.get(buffer);
@@ -22,6 +25,10 @@ impl Punctual {
             }
             self.life.withdraw(buffer, &self.tables);
             self.life.answer(buffer, self.now, actions);
+        }
+        while let Some(id) = self.view(index).next_left_behind() {
+            let verdict = self.life.requests.get(id.buffer).verdict_at(self.now);
+            self.life.finish_running(id, verdict, &self.tables, actions);
         }
         while let Some((buffer, reason)) = self.view(index).next_unserved() {
             self.life.withdraw(buffer, &self.tables);
@@ -61,16 +68,37 @@ impl View<'_> {
             && !self.queues.optional().is_empty())
         .then(|| partition.share_recovers_at(Voluntary::Depth))
         .filter(|at| *at > self.now);
-        let lost = partition.slot().in_flight();
-        let lost = lost.filter(|r| !r.lost).map(|r| r.lost_from);
+        let in_flight = || partition.slot().in_flight().filter(|r| !r.lost);
+        let lost = in_flight().map(|r| r.lost_from);
+        let held = in_flight().flat_map(|r| &r.members);
+        let held = held.filter_map(|id| self.leaves_running(*id));
         optional
             .chain(best_effort)
             .chain(overrun)
             .chain(lost)
+            .chain(held)
             .chain(utilization)
             .chain(partition.waits())
             .chain(self.look_ahead_due())
             .min()
+    }
+
+    /// When a member of an action gets the answer that it holds, if it holds one that counts.
+    fn leaves_running(&self, id: RequestId) -> Option<Instant> {
+        let request = self.life.requests.get(id.buffer);
+        let holds = request.holds_answer_from(self.tables.task(request.task).mandatory_exit);
+        let leaves = holds && request.state == State::Running && !request.gone;
+        leaves
+            .then_some(request.leave_by)
+            .filter(|at| *at != Instant::FAR_FUTURE)
+    }
+
+    /// A member of an action in flight whose answer must leave now, although a deeper stage runs.
+    fn next_left_behind(&self) -> Option<RequestId> {
+        let in_flight = self.partition.slot().in_flight().filter(|r| !r.lost);
+        let mut members = in_flight.flat_map(|r| &r.members);
+        let is_due = |id: &&RequestId| self.leaves_running(**id).is_some_and(|at| at <= self.now);
+        members.find(is_due).copied()
     }
 
     /// A request whose present answer is final: its task wants it at once, no deeper stage can start in

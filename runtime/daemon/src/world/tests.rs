@@ -70,6 +70,7 @@ fn arrival(slot: u16) -> Inbound {
             ticket: ticket(slot),
             captured: Instant::ZERO,
             deadline: None,
+            egress: Nanos::ZERO,
         },
         payload: Payload {
             slot,

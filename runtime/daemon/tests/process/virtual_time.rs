@@ -193,6 +193,7 @@ impl<'a, O: Oracle> Cameras<'a, O> {
                     },
                     captured,
                     deadline: None,
+                    egress: Nanos::ZERO,
                 })
             }
         }

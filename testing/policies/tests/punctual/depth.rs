@@ -2,7 +2,9 @@
 
 use super::SURE;
 use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
-use punctual_core::{Confidence, Criticality, Infer, StageId, TaskConfig, TaskId, Verdict};
+use punctual_core::{
+    Confidence, Criticality, Infer, Nanos, StageId, StageTime, TaskConfig, TaskId, Verdict,
+};
 use punctual_policy_testing::world::{Nature, UNSURE, World};
 
 /// Exact times; sure at one exit and unsure before.
@@ -78,6 +80,57 @@ fn an_eager_task_does_not_wait_for_capacity() {
     let frame = world.frame(0, at(0));
     world.run_until(at(100)).expect("no violation");
     assert_eq!(exit_and_time(&world, frame), (0, 2));
+}
+
+/// A stage of these takes longer than its budget by this much.
+#[derive(Clone, Debug)]
+struct Overruns {
+    stage: StageId,
+    by: Nanos,
+}
+
+impl Nature for Overruns {
+    fn duration(&mut self, infer: &Infer, time: StageTime) -> Nanos {
+        if infer.stage == self.stage {
+            time.budget + self.by
+        } else {
+            time.budget
+        }
+    }
+}
+
+#[test]
+fn an_answer_leaves_in_time_though_a_deeper_stage_still_runs() {
+    let tasks = vec![task(0, ms(10), ms(100))];
+    let models = vec![model_alone(&[ms(2), ms(2)])];
+    let nature = Overruns {
+        stage: StageId(1),
+        by: ms(30),
+    };
+    let mut world = World::new(plan(tasks, models, ms(1)), nature);
+    let (frame, next) = (world.frame(0, at(0)), world.frame(0, at(100)));
+    world.run_until(at(300)).expect("no violation");
+    for (frame, expected) in [(frame, 10), (next, 110)] {
+        let (when, reply) = world.reply(frame).expect("answered");
+        let (exit, _) = reply.answer.expect("the first stage has ended");
+        assert_eq!(
+            (when, reply.verdict, exit.0),
+            (at(expected), Verdict::OnTime, 0)
+        );
+    }
+}
+
+#[test]
+fn a_client_that_takes_long_to_hear_gets_its_answer_that_much_earlier() {
+    let tasks = vec![task(0, ms(20), ms(40)), task(1, ms(4), ms(8))];
+    let models = vec![model_alone(&[ms(2), ms(4)]), model_alone(&[ms(2)])];
+    for (egress, exit, left) in [(ms(0), 0, 16), (ms(3), 0, 13), (ms(19), 0, 2)] {
+        let plan = plan(tasks.clone(), models.clone(), ms(1));
+        let mut world = World::new(plan, SureAt(StageId(9)));
+        let frame = world.frame_of_slow_client(0, at(0), egress);
+        world.run_until(at(100)).expect("no violation");
+        assert_eq!(exit_and_time(&world, frame), (exit, left), "{egress}");
+    }
 }
 
 #[test]

@@ -110,6 +110,7 @@ fn another_clients_frame_is_left_alone() {
         ticket,
         captured: at(2),
         deadline: None,
+        egress: Nanos::ZERO,
     };
     world.schedule(at(2), Event::Arrived(arrival));
     world.run_until(at(50)).expect("no violation");

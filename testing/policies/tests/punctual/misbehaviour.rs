@@ -117,6 +117,11 @@ fn carry_out(world: &mut World<Careless>, act: &Act, sequence: u64) {
                 ticket,
                 captured,
                 deadline,
+                egress: Nanos::new(match sequence % 3 {
+                    0 => 0,
+                    1 => sequence % 8 * UNIT,
+                    _ => u64::MAX,
+                }),
             }),
         );
     };

@@ -242,6 +242,7 @@ fn while_a_device_is_silent_its_frames_are_answered_by_the_other() {
             },
             captured: now,
             deadline: None,
+            egress: Nanos::ZERO,
         })
     };
     let order = step(at(0), arrived(at(0), 1));

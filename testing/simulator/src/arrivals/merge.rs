@@ -131,6 +131,7 @@ impl Source for Arrivals {
             submitted: Instant::from_nanos(due.submitted),
             captured: intended,
             deadline: due.deadline.map(|deadline| intended + deadline),
+            egress: Nanos::ZERO,
             tag: u64::from(task) << SEQUENCE_BITS | sequence,
         })
     }

@@ -16,7 +16,7 @@ mod reactive;
 mod tests;
 mod zipf;
 
-use punctual_core::{ClientId, Instant, Reply, TaskId};
+use punctual_core::{ClientId, Instant, Nanos, Reply, TaskId};
 
 pub use merge::Arrivals;
 pub use minutes::Shape;
@@ -36,6 +36,8 @@ pub struct Submission {
     pub captured: Instant,
     /// Its absolute deadline, if it asks for an earlier one than its task's.
     pub deadline: Option<Instant>,
+    /// How long answers take to its client, as its port has measured.
+    pub egress: Nanos,
     /// The source's own name for it.
     pub tag: u64,
 }

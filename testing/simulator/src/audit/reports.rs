@@ -14,6 +14,11 @@ impl Auditor {
         let task = &self.config.tasks[arrival.task.index()];
         let own = task.deadline.map_or(Instant::FAR_FUTURE, |d| captured + d);
         let deadline = arrival.deadline.map_or(own, |d| d.min(own));
+        let leaves_before = self.config.egress_bound.max(arrival.egress);
+        let leave_by = match deadline {
+            Instant::FAR_FUTURE => deadline,
+            deadline => deadline - leaves_before,
+        };
         let earlier = deadline < own;
         let in_contract = self
             .claims
@@ -27,6 +32,7 @@ impl Auditor {
                 arrived: self.now,
                 captured,
                 deadline,
+                leave_by,
                 request: None,
                 place: Place::Arriving,
                 gone: false,
@@ -164,6 +170,7 @@ impl Auditor {
             self.claims.flight(&flight.homes, false);
         }
         for id in &flight.infer.members {
+            self.log.unlock(*id);
             if let Some((_, submission)) = self.log.find(*id)
                 && submission.place == Place::Running(action)
             {

@@ -33,6 +33,8 @@ pub(super) struct Submission {
     pub(super) captured: Instant,
     /// Its own or its task's, whichever is earlier; `FAR_FUTURE`: none.
     pub(super) deadline: Instant,
+    /// An answer that counts leaves by then, although a deeper stage may still run.
+    pub(super) leave_by: Instant,
     pub(super) request: Option<RequestId>,
     pub(super) place: Place,
     pub(super) gone: bool,
@@ -62,6 +64,9 @@ pub(super) struct RequestLog {
     holders: Vec<Option<Key>>,
     /// By request buffer: the last generation seen.
     generations: Vec<Option<u32>>,
+    /// By request buffer: whether its request is over, but not the action that uses it.
+    locked: Vec<bool>,
+    /// How many buffers are held or locked.
     pub(super) held: usize,
     /// By task: how many of the requests under its rules hold a buffer.
     pub(super) inside: Vec<usize>,
@@ -82,6 +87,7 @@ impl RequestLog {
             open: BTreeMap::new(),
             holders: vec![None; usize::from(buffers)],
             generations: vec![None; usize::from(buffers)],
+            locked: vec![false; usize::from(buffers)],
             held: 0,
             inside: vec![0; tasks],
             limits: BTreeSet::new(),
@@ -92,7 +98,7 @@ impl RequestLog {
     pub(super) fn give(&mut self, key: Key, id: RequestId, task: TaskId) -> Result<(), Refusal> {
         let buffer = usize::from(id.buffer);
         let free = self.holders.get(buffer).is_some_and(Option::is_none);
-        if !free {
+        if !free || self.locked[buffer] {
             return Err(Refusal::InUse);
         }
         if self.generations[buffer].is_some_and(|last| id.generation <= last) {
@@ -110,18 +116,27 @@ impl RequestLog {
         Ok(())
     }
 
-    /// Closes a submission and takes its buffer back.
+    /// Closes a submission and takes its buffer back, at once or when the action has ended that it is a member of.
     pub(super) fn close(&mut self, key: Key) -> Option<Submission> {
         let submission = self.open.remove(&key)?;
         if let Some(id) = submission.request {
-            self.holders[usize::from(id.buffer)] = None;
-            self.held -= 1;
+            let buffer = usize::from(id.buffer);
+            self.holders[buffer] = None;
+            self.locked[buffer] = matches!(submission.place, Place::Running(_));
+            self.held -= usize::from(!self.locked[buffer]);
             self.inside[submission.task.index()] -= 1;
         }
         if let Some(limit) = submission.limit {
             self.limits.remove(&(limit, key));
         }
         Some(submission)
+    }
+
+    /// The action that a buffer's request was a member of has ended.
+    pub(super) fn unlock(&mut self, id: RequestId) {
+        if let Some(locked) = self.locked.get_mut(usize::from(id.buffer)) {
+            self.held -= usize::from(std::mem::take(locked));
+        }
     }
 
     /// The submission that a name stands for, if the name is not stale.

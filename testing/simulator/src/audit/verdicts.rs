@@ -49,7 +49,8 @@ impl Auditor {
         self.check_promise(reply, &submission, partition)
     }
 
-    /// No thread may be writing to a buffer whose request has ended.
+    /// No thread may be writing to a buffer whose request has ended, but for a stage of which nothing is expected any more:
+    /// then the buffer stays locked.
     fn check_buffer(&self, reply: &Reply, submission: &Submission) -> Result<(), Violation> {
         let Some(request) = submission.request else {
             return Ok(());
@@ -60,7 +61,14 @@ impl Auditor {
             Place::Running(action) => {
                 let flight = self.floor.flights.get(&action.0);
                 let lost = flight.is_none_or(|f| f.lost_from() <= self.now);
-                lost && matches!(reply.verdict, Verdict::Failed(_))
+                let mandatory = self.task(submission.task).mandatory_exit;
+                let counts = submission.answer.is_some_and(|(exit, _)| exit >= mandatory);
+                match reply.verdict {
+                    Verdict::Failed(_) => lost,
+                    // The last moment has come for an answer that it holds: what still runs is a deeper stage.
+                    Verdict::OnTime | Verdict::Late => counts && submission.leave_by <= self.now,
+                    Verdict::Rejected(_) => false,
+                }
             }
         };
         if untouched {
@@ -78,10 +86,7 @@ impl Auditor {
             return Ok(());
         }
         let task = reply.task.index();
-        let open = self.log.inside[task];
-        let flights = self.floor.flights.values();
-        let locked = flights.filter(|f| f.lost_from() <= self.now);
-        let held = self.log.held + locked.map(|f| f.infer.members.len()).sum::<usize>();
+        let (open, held) = (self.log.inside[task], self.log.held);
         let kept: usize = self.kept.iter().sum();
         let place = open + self.kept[task] < usize::from(self.config.tasks[task].queue_max);
         let buffer = held + kept < usize::from(self.config.request_buffers);

@@ -170,7 +170,8 @@ fn client_of(fault: &mut Fault) -> Option<&mut ClientId> {
         Fault::ClientGone { client, .. }
         | Fault::ClientStalled { client, .. }
         | Fault::PayloadUnreadable { client, .. }
-        | Fault::ClockStep { client, .. } => Some(client),
+        | Fault::ClockStep { client, .. }
+        | Fault::SlowClient { client, .. } => Some(client),
         _ => None,
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn faults(
 fn fault(random: &mut Random, length: Nanos, clients: u16, models: usize) -> Fault {
     let from = moment(random, length);
     let until = from + Nanos::new(random.below(length.as_nanos() / 4 + 1));
-    match random.below(8) {
+    match random.below(9) {
         0 => Fault::ClientGone {
             client: client(random, clients),
             at: from,
@@ -92,11 +92,15 @@ fn fault(random: &mut Random, length: Nanos, clients: u16, models: usize) -> Fau
             at: from,
             by_ns: random.below(400_000) as i64 - 200_000,
         },
-        4 => Fault::CompletionLost {
+        4 => Fault::SlowClient {
+            client: client(random, clients),
+            takes: Nanos::new(random.below(400_000)),
+        },
+        5 => Fault::CompletionLost {
             nth: random.below(200),
         },
-        5 => Fault::DeviceFails { from, until },
-        6 => Fault::BestEffortShed { from, until },
+        6 => Fault::DeviceFails { from, until },
+        7 => Fault::BestEffortShed { from, until },
         _ => Fault::ProfileLies {
             model: ModelId(random.below(models as u64) as u16),
             factor: 0.2 + random.unit() * 4.0,

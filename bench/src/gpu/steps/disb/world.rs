@@ -126,6 +126,7 @@ impl<'r, D: Device> World<'r, D> {
             ticket,
             captured: intended,
             deadline: None,
+            egress: Nanos::ZERO,
         }));
     }
 

@@ -144,6 +144,7 @@ fn requests_without_deadline_come_last_and_in_turn() {
             ticket,
             captured: at(sequence),
             deadline: None,
+            egress: Nanos::ZERO,
         };
         assert_eq!(told.arrives(sequence, arrival), []);
     }

@@ -122,6 +122,7 @@ impl Told {
             },
             captured: at(now),
             deadline: Some(at(deadline)),
+            egress: Nanos::ZERO,
         };
         self.arrives(now, arrival)
     }

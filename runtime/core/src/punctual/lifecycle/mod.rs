@@ -12,7 +12,7 @@ pub mod weights;
 
 use alloc::boxed::Box;
 
-use crate::action::{Failure, Rejection, Verdict};
+use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::config::{Config, Criticality};
 use crate::event::Answer;
@@ -226,32 +226,31 @@ impl Lifecycle {
 
     /// Finishes a request with the deepest answer that it holds.
     pub fn answer(&mut self, buffer: u16, now: Instant, actions: &mut Actions) {
-        // `due` is the deadline less the egress bound, so an answer by `due` reaches the client in time.
-        let verdict = if now <= self.requests.get(buffer).due {
-            Verdict::OnTime
-        } else {
-            Verdict::Late
-        };
+        let verdict = self.requests.get(buffer).verdict_at(now);
         self.finish(buffer, verdict, actions);
     }
 
-    /// Gives a member of a lost action its verdict. Its buffer and its model's weights stay locked,
-    /// because the action may still write to the one and read the other.
-    pub fn fail_lost(
+    /// Gives a member of an action its verdict while the action goes on. Its buffer and its model's weights stay
+    /// locked, because the action may still write to the one and read the other.
+    pub fn finish_running(
         &mut self,
         id: RequestId,
-        reason: Failure,
+        verdict: Verdict,
         tables: &Tables,
         actions: &mut Actions,
     ) {
         self.end_promise(id.buffer, tables);
         let request = self.requests.lock(id.buffer);
         self.weights.lock(tables.task(request.task).model);
-        let verdict = Verdict::Failed(request.failure(reason));
         self.ledger.finish(id, &request, verdict, actions);
     }
 
-    /// Frees a member's buffer and its model's weights when the device reports a lost action after all.
+    /// Whether a member of an action has had its verdict while the action went on.
+    pub fn is_locked(&self, id: RequestId) -> bool {
+        self.requests.get(id.buffer).state == State::Locked
+    }
+
+    /// Frees a locked member's buffer and its model's weights, now that the device has reported its action.
     pub fn unlock(&mut self, buffer: u16, tables: &Tables) {
         let model = tables.task(self.requests.get(buffer).task).model;
         self.weights.unlock(model);
@@ -376,8 +375,10 @@ impl Lifecycle {
         }
         self.requests.transition(buffer, State::BestEffort);
         let job = Job::of(buffer, &request, tables);
+        let holds = request.holds_answer_from(table.mandatory_exit);
+        let due = if holds { request.leave_by } else { job.due };
         queues.add_best_effort(BestEffortJob {
-            job: Job { order, ..job },
+            job: Job { order, due, ..job },
             demoted: request.demoted,
         });
     }

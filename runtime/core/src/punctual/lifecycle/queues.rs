@@ -198,7 +198,10 @@ impl Queues {
         let own = tables.own(table, request.stage);
         let (_, answer) = request.answer.expect("an optional job holds an answer");
         let entry = OptionalJob {
-            job: Job::of(buffer, request, tables),
+            job: Job {
+                due: request.leave_by,
+                ..Job::of(buffer, request, tables)
+            },
             confidence: answer.confidence,
             gain: own.gain_of(answer.confidence) * u64::from(table.weight),
             answer_early: table.answer_early,

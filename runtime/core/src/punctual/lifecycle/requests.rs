@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use crate::action::Failure;
+use crate::action::{Failure, Verdict};
 use crate::bounded::List;
 use crate::event::Answer;
 use crate::ids::{ClientId, ModelId, RequestId, StageId, TaskId, Ticket};
@@ -24,7 +24,7 @@ pub enum State {
     BestEffort,
     /// A member of an action in flight.
     Running,
-    /// It has its verdict, but a lost action may still write to its buffer.
+    /// It has its verdict, but an action that has not ended may still write to its buffer.
     Locked,
 }
 
@@ -81,6 +81,16 @@ impl Request {
             && self.stage == StageId(0)
     }
 
+    /// The verdict that an answer gets which is decided now.
+    pub fn verdict_at(&self, now: Instant) -> Verdict {
+        // `due` is the deadline less the egress bound, so an answer by `due` reaches the client in time.
+        if now <= self.due {
+            Verdict::OnTime
+        } else {
+            Verdict::Late
+        }
+    }
+
     /// Whether it holds an answer of this exit or a deeper one.
     pub fn holds_answer_from(&self, exit: StageId) -> bool {
         self.answer.is_some_and(|(deepest, _)| deepest.0 >= exit.0)
@@ -96,6 +106,7 @@ pub struct Submission {
     pub captured: Instant,
     pub deadline: Instant,
     pub due: Instant,
+    pub leave_by: Instant,
     pub holds_reserved_buffer: bool,
 }
 
@@ -115,6 +126,9 @@ pub struct Request {
     pub deadline: Instant,
     /// The deadline less the egress bound: answers decided by then are on time.
     pub due: Instant,
+    /// When an answer that counts leaves at the latest, however deep: never after `due`, and earlier if answers take
+    /// longer to its client than the egress bound.
+    pub leave_by: Instant,
     /// Order of arrival among all requests.
     pub order: u64,
     /// The next stage to run.
@@ -149,6 +163,7 @@ const FREE: Request = Request {
     captured: Instant::ZERO,
     deadline: Instant::ZERO,
     due: Instant::ZERO,
+    leave_by: Instant::ZERO,
     order: 0,
     stage: StageId(0),
     cohort: 0,
@@ -233,6 +248,7 @@ impl Requests {
             captured: new.captured,
             deadline: new.deadline,
             due: new.due,
+            leave_by: new.leave_by,
             order: self.arrivals,
             holds_reserved_buffer: new.holds_reserved_buffer,
             ..FREE
@@ -312,7 +328,7 @@ impl Requests {
         request
     }
 
-    /// Closes a request of a lost action. No request gets its buffer before [`Self::release`].
+    /// Closes a request whose action goes on. No request gets its buffer before [`Self::release`].
     pub(super) fn lock(&mut self, buffer: u16) -> Request {
         self.locked += 1;
         self.transition(buffer, State::Locked);

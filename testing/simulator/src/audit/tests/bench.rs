@@ -168,6 +168,7 @@ impl Bench {
             ticket,
             captured,
             deadline: None,
+            egress: Nanos::ZERO,
         };
         self.schedule(at, Event::Arrived(arrival));
     }

@@ -2,8 +2,8 @@
 
 use punctual_core::{
     Action, ActionId, Answer, Arrival, ClientId, Confidence, Config, Contract, Criticality, Event,
-    Finished, Infer, ModelId, PartitionId, Partitioning, PolicySpec, PunctualConfig, RequestId,
-    StageId, TaskId, Ticket, Weights, Window,
+    Finished, Infer, ModelId, Nanos, PartitionId, Partitioning, PolicySpec, PunctualConfig,
+    RequestId, StageId, TaskId, Ticket, Weights, Window,
 };
 
 use super::bench::{at, ms, plan};
@@ -38,6 +38,7 @@ fn arrived() -> Event {
         ticket,
         captured: at(0),
         deadline: None,
+        egress: Nanos::ZERO,
     })
 }
 
