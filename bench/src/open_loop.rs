@@ -268,7 +268,7 @@ impl World for OpenLoop<'_> {
                     self.tally.evictions += 1;
                 }
             }
-            Action::Demote(_) | Action::Reinstate { .. } => {}
+            Action::Demote(_) | Action::Reinstate { .. } | Action::Deliver(_) => {}
             Action::Reply(reply) => self.reply(reply),
         }
     }

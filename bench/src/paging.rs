@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use punctual_conformance::networks;
 use punctual_core::{
-    ACCURACY_BINS, Actions, BatchTime, Confidence, Config, ConfigError, Criticality, Delivery,
-    ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, Scheduler, StageConfig, StageId,
-    StageTime, TaskConfig, TaskId, Units, Weights,
+    ACCURACY_BINS, Actions, Answers, BatchTime, Confidence, Config, ConfigError, Criticality,
+    Delivery, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, Scheduler, StageConfig,
+    StageId, StageTime, TaskConfig, TaskId, Units, Weights,
 };
 use punctual_device::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_device_cpu::{CpuDevice, StartError};
@@ -270,7 +270,7 @@ fn config(
         batch_max: 1,
         queue_max: 16,
         reserved: false,
-        answer_early: true,
+        answers: Answers::Early,
         weight: 1,
         offload_to: None,
         delivery: Delivery::EveryFrame,

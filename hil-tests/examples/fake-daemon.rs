@@ -328,5 +328,7 @@ fn record(descriptor: &Descriptor) -> ResultRecord {
         // 25 ms, as the task `fast` has.
         deadline_ns: descriptor.captured_ns + 25_000_000,
         finished_ns: now_ns(),
+        sent_ns: now_ns(),
+        is_final: true,
     }
 }

@@ -347,6 +347,8 @@ mod tests {
             captured_ns: 1_000_000,
             deadline_ns: 5_000_000,
             finished_ns: 3_000_000,
+            sent_ns: 3_000_000,
+            is_final: true,
         }
     }
 

@@ -7,8 +7,8 @@
 use std::hint::black_box;
 
 use punctual_core::{
-    Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId, PolicySpec, StageId, StageTime,
-    TaskConfig, Units,
+    Answers, Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId, PolicySpec, StageId,
+    StageTime, TaskConfig, Units,
 };
 use punctual_evaluation::workloads;
 use punctual_model::Calibration;
@@ -105,7 +105,7 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
             batch_max: 1,
             queue_max: 64,
             reserved: true,
-            answer_early: false,
+            answers: Answers::Final,
             weight: 1,
             offload_to: None,
             delivery: Delivery::EveryFrame,

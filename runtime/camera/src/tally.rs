@@ -107,6 +107,8 @@ mod tests {
             captured_ns: 1,
             deadline_ns: 2,
             finished_ns: 3,
+            sent_ns: 3,
+            is_final: true,
         }
     }
 

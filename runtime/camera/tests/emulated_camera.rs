@@ -48,6 +48,7 @@ fn daemon(format: PixelFormat) -> EchoDaemon {
         crop_height: 32,
         outputs: OutputTerms::default(),
         vectors: 0,
+        records: 1,
     })
 }
 

@@ -48,6 +48,7 @@ fn main() -> std::io::Result<()> {
             frame: FrameSpec::packed(format, width, height),
             outputs: OutputTerms::default(),
             vectors: 0,
+            records: 1,
             crop_width,
             crop_height,
         },

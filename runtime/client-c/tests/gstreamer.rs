@@ -64,6 +64,7 @@ fn every_frame_of_a_test_source_is_answered_or_counted_as_skipped() {
         crop_height: 32,
         outputs: OutputTerms::default(),
         vectors: 0,
+        records: 1,
     });
     let output = Command::new(&program)
         .arg(daemon.path())

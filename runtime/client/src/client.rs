@@ -152,7 +152,7 @@ impl Client {
             }
             // Checked before `wait`, which marks the client as asleep: the daemon would then make a system call to
             // wake it.
-            if until_ns == Some(0) || !self.wait(seen, until_ns) {
+            if until_ns == Some(0) || !self.wait(For::Verdict, seen, until_ns) {
                 return Ok(None);
             }
         }
@@ -209,18 +209,46 @@ impl Client {
     /// # Errors
     /// If every verdict was read and there will be none: the client has [`Lost`] its daemon.
     pub fn verdict(&mut self, until_ns: Option<u64>) -> Result<Option<Response>, Lost> {
+        self.next(For::Verdict, until_ns)
+    }
+
+    /// The next answer before its verdict, or else the next verdict ([`ResultRecord::is_final`](punctual_ipc::ResultRecord)
+    /// tells); none if there was none at `until_ns`. Of a frame whose deeper answer is there already, only that one. There are
+    /// answers before verdicts if the manifest says so (`answers = "each-exit"`).
+    ///
+    /// # Errors
+    /// As for [`verdict`](Self::verdict).
+    pub fn answer(&mut self, until_ns: Option<u64>) -> Result<Option<Response>, Lost> {
+        self.next(For::Answer, until_ns)
+    }
+
+    /// The newest answer, for a loop that takes what is there at each of its turns: that of the newest frame which has one,
+    /// with or without its verdict. None if there is none that is newer than the verdicts that were read. Its verdict remains
+    /// to be read.
+    pub fn latest(&mut self) -> Option<Response> {
+        self.link.latest()
+    }
+
+    fn next(&mut self, what: For, until_ns: Option<u64>) -> Result<Option<Response>, Lost> {
         loop {
             let seen = self.link.channel().map_or(0, |channel| channel.bell());
-            if let Some(result) = self.link.take() {
-                return Ok(Some(result));
+            if let Some(response) = self.take(what) {
+                return Ok(Some(response));
             }
             self.reconnect()?;
             if let Some(lost) = self.link.lost() {
                 return Err(lost);
             }
-            if !self.wait(seen, until_ns) && self.link.waiting() == 0 {
-                return Ok(None);
+            if !self.wait(what, seen, until_ns) {
+                return Ok(self.take(what));
             }
+        }
+    }
+
+    fn take(&mut self, what: For) -> Option<Response> {
+        match what {
+            For::Verdict => self.link.take(),
+            For::Answer => self.link.take_answer(),
         }
     }
 
@@ -229,12 +257,24 @@ impl Client {
     /// # Errors
     /// As for [`verdict`](Self::verdict).
     pub fn try_verdict(&mut self) -> Result<Option<Response>, Lost> {
+        self.try_next(For::Verdict)
+    }
+
+    /// As [`answer`](Self::answer) without waiting. Continues a connection attempt in progress.
+    ///
+    /// # Errors
+    /// As for [`verdict`](Self::verdict).
+    pub fn try_answer(&mut self) -> Result<Option<Response>, Lost> {
+        self.try_next(For::Answer)
+    }
+
+    fn try_next(&mut self, what: For) -> Result<Option<Response>, Lost> {
         loop {
             // Before looking: what is rung for later makes the descriptor readable again.
             if let Some(watch) = &self.watch {
                 watch.clear();
             }
-            if let Some(result) = self.link.take() {
+            if let Some(result) = self.take(what) {
                 return Ok(Some(result));
             }
             self.reconnect()?;
@@ -255,7 +295,7 @@ impl Client {
 
     /// How many verdicts can be read without waiting.
     #[must_use]
-    pub fn waiting_verdicts(&self) -> u32 {
+    pub fn waiting_verdicts(&mut self) -> u32 {
         self.link.waiting()
     }
 
@@ -348,14 +388,17 @@ impl Client {
     }
 
     /// Waits for news; false once `until_ns` has come.
-    fn wait(&mut self, seen: u32, until_ns: Option<u64>) -> bool {
+    fn wait(&mut self, what: For, seen: u32, until_ns: Option<u64>) -> bool {
         let spin_ns = self.link.options().spin_ns;
         let result = match self.link.state() {
             State::Up(channel) => {
                 if spin(channel, seen, spin_ns, until_ns) {
                     return true;
                 }
-                channel.wait(seen, until_ns)
+                match what {
+                    For::Verdict => channel.wait_for_verdict(seen, until_ns),
+                    For::Answer => channel.wait(seen, until_ns),
+                }
             }
             State::Opening(opening) => {
                 let limit_ns = opening.limit_ns();
@@ -376,6 +419,14 @@ impl Client {
     }
 }
 
+/// What a call waits for.
+#[derive(Clone, Copy)]
+enum For {
+    Verdict,
+    /// An answer before a verdict, or a verdict.
+    Answer,
+}
+
 /// Whether the limit has not come yet.
 fn before(until_ns: Option<u64>) -> bool {
     until_ns.is_none_or(|until| now_ns() < until)
@@ -386,6 +437,7 @@ fn spin(channel: &ClientChannel, seen: u32, spin_ns: u64, until_ns: Option<u64>)
     if spin_ns == 0 {
         return false;
     }
+    channel.begin_to_wait();
     let spin_until = now_ns() + spin_ns;
     let spin_until = until_ns.map_or(spin_until, |until| until.min(spin_until));
     while now_ns() < spin_until {

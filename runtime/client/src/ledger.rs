@@ -7,7 +7,7 @@ use punctual_ipc::{Crop, Failure, ResultRecord, Verdict};
 use crate::Response;
 
 /// A submission without a verdict.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Pending {
     /// Its number on its connection.
     number: u64,
@@ -15,6 +15,10 @@ struct Pending {
     sequence: u64,
     slot: u16,
     submission: Submission,
+    /// The last answer before the verdict.
+    answer: Option<Response>,
+    /// Whether that was given out as news.
+    is_told: bool,
 }
 
 /// Submissions and their verdicts, until these are read.
@@ -24,8 +28,10 @@ pub(crate) struct Ledger {
     submitted: u64,
     /// On the present connection. Few, so looked through.
     pending: Vec<Pending>,
-    /// Verdicts to be read before those of the present connection.
+    /// Verdicts to be read.
     ready: VecDeque<Response>,
+    /// The newest submission whose verdict was read.
+    read: u64,
 }
 
 /// The capture time and the deadline of a frame, and where the network is to look.
@@ -43,6 +49,7 @@ impl Ledger {
             submitted: 0,
             pending: Vec::with_capacity(room),
             ready: VecDeque::with_capacity(room),
+            read: 0,
         }
     }
 
@@ -59,13 +66,10 @@ impl Ledger {
     /// The submission has this `number` on its connection. Returns its sequence.
     pub(crate) fn submitted(&mut self, number: u64, slot: u16, submission: Submission) -> u64 {
         self.submitted += 1;
-        self.pending.push(Pending {
-            number,
-            sequence: self.submitted,
-            slot,
-            submission,
-        });
-        self.submitted
+        let sequence = self.submitted;
+        let pending = Pending::new(number, sequence, slot, submission);
+        self.pending.push(pending);
+        sequence
     }
 
     /// There was no daemon to submit it to. Returns its sequence.
@@ -76,36 +80,57 @@ impl Ledger {
         now_ns: u64,
     ) -> u64 {
         self.submitted += 1;
-        let pending = Pending {
-            number: 0,
-            sequence: self.submitted,
-            slot,
-            submission,
-        };
+        let pending = Pending::new(0, self.submitted, slot, submission);
         self.ready.push_back(pending.without_daemon(now_ns).into());
         self.submitted
     }
 
-    /// A daemon's verdict in terms of the client's own count, and the crop; none if it was not asked for it.
-    pub(crate) fn settle(&mut self, record: ResultRecord) -> Option<(ResultRecord, Crop)> {
-        let is_it = |pending: &Pending| pending.number == record.sequence;
-        let at = self.pending.iter().position(is_it)?;
-        let Pending {
-            sequence,
-            submission,
-            ..
-        } = self.pending.swap_remove(at);
-        Some((ResultRecord { sequence, ..record }, submission.crop))
+    /// A daemon's record in terms of the client's own count, and the crop; none if no submission waits for it.
+    pub(crate) fn find(&self, record: ResultRecord) -> Option<(ResultRecord, Crop)> {
+        let number = record.sequence;
+        let pending = self.pending.iter().find(|it| it.number == number)?;
+        let sequence = pending.sequence;
+        Some((ResultRecord { sequence, ..record }, pending.submission.crop))
     }
 
-    /// A verdict that will be read later.
+    /// What a daemon said of a submission that waits: its verdict, to be read later, or an answer before it, which replaces
+    /// the one before.
     pub(crate) fn keep(&mut self, response: Response) {
-        self.ready.push_back(response);
+        let of = |pending: &Pending| pending.sequence == response.sequence;
+        let Some(at) = self.pending.iter().position(of) else {
+            return;
+        };
+        if response.is_final {
+            self.pending.swap_remove(at);
+            self.ready.push_back(response);
+        } else {
+            let pending = &mut self.pending[at];
+            pending.answer = Some(response);
+            pending.is_told = false;
+        }
     }
 
     /// The next verdict of those kept.
     pub(crate) fn take(&mut self) -> Option<Response> {
-        self.ready.pop_front()
+        let verdict = self.ready.pop_front()?;
+        self.read = self.read.max(verdict.sequence);
+        Some(verdict)
+    }
+
+    /// An answer before its verdict that was not given out yet.
+    pub(crate) fn untold(&mut self) -> Option<Response> {
+        let mut pending = self.pending.iter_mut();
+        let pending = pending.find(|it| it.answer.is_some() && !it.is_told)?;
+        pending.is_told = true;
+        pending.answer.clone()
+    }
+
+    /// The answer of the newest submission that has one and is newer than each whose verdict was read.
+    pub(crate) fn latest(&self) -> Option<Response> {
+        let before = self.pending.iter().filter_map(|it| it.answer.as_ref());
+        let verdicts = self.ready.iter().filter(|it| it.answer.is_some());
+        let newer = before.chain(verdicts).filter(|it| it.sequence > self.read);
+        newer.max_by_key(|response| response.sequence).cloned()
     }
 
     /// The connection is gone, and everything that it gave was [kept](Self::keep): what is still pending has failed.
@@ -119,6 +144,17 @@ impl Ledger {
 }
 
 impl Pending {
+    fn new(number: u64, sequence: u64, slot: u16, submission: Submission) -> Self {
+        Self {
+            number,
+            sequence,
+            slot,
+            submission,
+            answer: None,
+            is_told: false,
+        }
+    }
+
     fn without_daemon(self, now_ns: u64) -> ResultRecord {
         ResultRecord {
             sequence: self.sequence,
@@ -129,12 +165,16 @@ impl Pending {
             // What the task's own would have been, only the daemon knew.
             deadline_ns: self.submission.deadline_ns.unwrap_or(u64::MAX),
             finished_ns: now_ns,
+            sent_ns: now_ns,
+            is_final: true,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use punctual_ipc::Answer;
+
     use super::*;
 
     const CROP: Crop = Crop { x: 3, y: 4 };
@@ -154,6 +194,8 @@ mod tests {
             captured_ns: 5,
             deadline_ns: 9,
             finished_ns: 7,
+            sent_ns: 7,
+            is_final: true,
         }
     }
 
@@ -163,10 +205,12 @@ mod tests {
         assert_eq!(ledger.submitted(1, 0, FRAME), 1);
         assert_eq!(ledger.submitted(2, 1, FRAME), 2);
         assert_eq!(ledger.submitted(3, 2, FRAME), 3);
-        let (settled, crop) = ledger.settle(answer(2)).unwrap();
+        let (settled, crop) = ledger.find(answer(2)).unwrap();
         assert_eq!((settled.sequence, crop), (2, CROP));
-        assert_eq!(ledger.settle(answer(2)), None, "a second verdict");
-        assert_eq!(ledger.settle(answer(9)), None, "never submitted");
+        ledger.keep(settled.into());
+        assert_eq!(ledger.take().map(|it| it.sequence), Some(2));
+        assert_eq!(ledger.find(answer(2)), None, "a second verdict");
+        assert_eq!(ledger.find(answer(9)), None, "never submitted");
         ledger.fail_pending(100);
         assert_eq!(ledger.submitted_in_vain(0, FRAME, 101), 4);
         assert_eq!(ledger.submitted(1, 0, FRAME), 5, "a new connection");
@@ -178,7 +222,62 @@ mod tests {
             assert_eq!(record.verdict, Verdict::Failed(Failure::DaemonGone));
             assert_eq!((record.captured_ns, record.deadline_ns), (5, u64::MAX));
         }
-        assert_eq!(ledger.settle(answer(1)).unwrap().0.sequence, 5);
+        assert_eq!(ledger.find(answer(1)).unwrap().0.sequence, 5);
+        ledger.keep(ledger.find(answer(1)).unwrap().0.into());
+        assert_eq!(ledger.take().map(|it| it.sequence), Some(5));
         assert_eq!(ledger.unanswered(), 0);
+    }
+
+    /// Answer of exit `exit` to the submission `number`, before its verdict or with it.
+    fn at_exit(number: u64, exit: u8, is_final: bool) -> Response {
+        let record = ResultRecord {
+            answer: Some(Answer::of_class(exit, 0, 0)),
+            is_final,
+            ..answer(number)
+        };
+        record.into()
+    }
+
+    fn exit(response: Option<Response>) -> Option<(u64, u8)> {
+        let response = response?;
+        Some((response.sequence, response.record().answer?.exit))
+    }
+
+    #[test]
+    fn answers_before_a_verdict_are_told_once_and_replaced_by_deeper_ones() {
+        let mut ledger = Ledger::new(4);
+        ledger.submitted(1, 0, FRAME);
+        ledger.submitted(2, 1, FRAME);
+        ledger.keep(at_exit(1, 0, false));
+        assert_eq!(exit(ledger.untold()), Some((1, 0)));
+        assert_eq!(exit(ledger.untold()), None);
+        ledger.keep(at_exit(1, 1, false));
+        ledger.keep(at_exit(1, 2, false));
+        assert_eq!(exit(ledger.untold()), Some((1, 2)), "the deepest alone");
+        ledger.keep(at_exit(1, 3, false));
+        ledger.keep(at_exit(1, 3, true));
+        assert_eq!(exit(ledger.untold()), None, "it has its verdict");
+        assert_eq!(exit(ledger.take()), Some((1, 3)));
+        assert_eq!(ledger.unanswered(), 1);
+    }
+
+    #[test]
+    fn the_latest_answer_is_of_the_newest_frame_that_has_one() {
+        let mut ledger = Ledger::new(4);
+        for number in 1..=4 {
+            ledger.submitted(number, 0, FRAME);
+        }
+        assert_eq!(exit(ledger.latest()), None);
+        ledger.keep(at_exit(1, 0, false));
+        ledger.keep(at_exit(2, 1, true));
+        assert_eq!(exit(ledger.latest()), Some((2, 1)));
+        assert_eq!(exit(ledger.latest()), Some((2, 1)), "nothing is taken");
+        ledger.keep(at_exit(3, 0, false));
+        assert_eq!(exit(ledger.latest()), Some((3, 0)));
+        assert_eq!(exit(ledger.take()), Some((2, 1)));
+        ledger.keep(at_exit(3, 1, true));
+        assert_eq!(exit(ledger.take()), Some((3, 1)));
+        ledger.keep(at_exit(1, 2, false));
+        assert_eq!(exit(ledger.latest()), None, "older than what was read");
     }
 }

@@ -161,39 +161,48 @@ impl Link {
 
     /// The next verdict, if there is one.
     pub(crate) fn take(&mut self) -> Option<Response> {
-        if let Some(response) = self.ledger.take() {
-            return Some(response);
-        }
-        let State::Up(channel) = &mut self.state else {
-            return None;
-        };
-        match channel.take() {
-            Ok(None) => None,
-            Ok(Some(record)) => {
-                let outputs = channel.outputs(&record);
-                let Some((record, crop)) = self.ledger.settle(record) else {
-                    self.go_down(Disconnected::Unasked(record.sequence));
-                    return self.ledger.take();
-                };
-                // The daemon works: after its end, attempts to connect begin with short pauses again.
-                self.pause_ns = PAUSE_NS_MIN;
-                Some(response(channel, record, crop, outputs))
-            }
-            Err(gone) => {
-                self.go_down(gone);
-                self.ledger.take()
-            }
-        }
+        self.take_in();
+        self.ledger.take()
+    }
+
+    /// The next answer before its verdict, or else the next verdict, if there is one.
+    pub(crate) fn take_answer(&mut self) -> Option<Response> {
+        self.take_in();
+        self.ledger.untold().or_else(|| self.ledger.take())
+    }
+
+    /// The newest answer that is there, whether or not its verdict is. Nothing is taken.
+    pub(crate) fn latest(&mut self) -> Option<Response> {
+        self.take_in();
+        self.ledger.latest()
     }
 
     /// How many verdicts can be taken.
-    pub(crate) fn waiting(&self) -> u32 {
-        let here = match &self.state {
-            // `take` finds an impossible count.
-            State::Up(channel) => channel.waiting().unwrap_or(1),
-            _ => 0,
+    pub(crate) fn waiting(&mut self) -> u32 {
+        self.take_in();
+        self.ledger.ready() as u32
+    }
+
+    /// Reads what the daemon has sent.
+    fn take_in(&mut self) {
+        if let Err(gone) = self.read_records() {
+            self.go_down(gone);
+        }
+    }
+
+    fn read_records(&mut self) -> Result<(), Disconnected> {
+        let State::Up(channel) = &mut self.state else {
+            return Ok(());
         };
-        here + self.ledger.ready() as u32
+        while let Some(record) = channel.take()? {
+            let outputs = channel.outputs(&record);
+            let found = self.ledger.find(record);
+            let (record, crop) = found.ok_or(Disconnected::Unasked(record.sequence))?;
+            // The daemon works: after its end, attempts to connect begin with short pauses again.
+            self.pause_ns = PAUSE_NS_MIN;
+            self.ledger.keep(response(channel, record, crop, outputs));
+        }
+        Ok(())
     }
 
     /// Notices that the daemon is gone, for a client that does not sleep; but only now and then.
@@ -228,7 +237,7 @@ impl Link {
         if let State::Up(mut channel) = std::mem::replace(&mut self.state, next) {
             while let Ok(Some(record)) = channel.take() {
                 let outputs = channel.outputs(&record);
-                if let Some((record, crop)) = self.ledger.settle(record) {
+                if let Some((record, crop)) = self.ledger.find(record) {
                     let response = response(&channel, record, crop, outputs);
                     self.ledger.keep(response);
                 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use punctual_decode::View;
 use punctual_ipc::{Description, Outputs, ResultRecord};
 
-/// The verdict of a submission, with the network's answer and its outputs. It dereferences to the [`ResultRecord`].
+/// The verdict of a submission, or an answer before it, with the network's answer and its outputs. It dereferences to the
+/// [`ResultRecord`].
 ///
-/// The outputs' memory is the client's until this is dropped, or the [`Outputs`] that were [taken](Self::take_outputs)
-/// out of it.
-#[derive(Debug)]
+/// The outputs' memory is the client's until this and its clones are dropped, or the [`Outputs`] that were
+/// [taken](Self::take_outputs) out of them.
+#[derive(Clone, Debug)]
 pub struct Response {
     record: ResultRecord,
     /// None of what no daemon answered.

@@ -136,6 +136,12 @@ impl Stream {
         self.shared.inside().client.accept_terms();
     }
 
+    /// As [`Client::latest`]: newer than the verdicts that futures and callbacks have had.
+    #[must_use]
+    pub fn latest(&self) -> Option<Response> {
+        self.shared.inside().client.latest()
+    }
+
     /// A slot to write the next frame into, as [`Client::slot`]. Several may be held at once.
     ///
     /// # Errors
@@ -207,6 +213,8 @@ impl Shared {
                 captured_ns: 0,
                 deadline_ns: u64::MAX,
                 finished_ns,
+                sent_ns: finished_ns,
+                is_final: true,
             };
             told.tell(record.into());
         }

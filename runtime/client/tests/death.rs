@@ -22,6 +22,7 @@ fn terms() -> StreamTerms {
         crop_height: 192,
         outputs: OutputTerms::default(),
         vectors: 0,
+        records: 1,
     }
 }
 

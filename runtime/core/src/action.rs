@@ -50,6 +50,9 @@ pub enum Action {
         partition: PartitionId,
         action: ActionId,
     },
+    /// Send an answer that counts before the verdict, which is still to come: a deeper answer may replace it
+    /// ([`Answers::EachExit`](crate::Answers)).
+    Deliver(Reply),
     /// Send the one verdict of a submission. Its request buffer, if it had one, is free once this is carried
     /// out, unless an action of which it is a member is in flight: then once that is reported.
     Reply(Reply),
@@ -110,6 +113,8 @@ pub struct Reply {
     pub captured: Instant,
     /// The absolute deadline that applied.
     pub deadline: Instant,
+    /// When this answer was delivered before ([`Action::Deliver`]): then the verdict is about that time.
+    pub delivered: Option<Instant>,
 }
 
 /// The result of a submission. Each gets exactly one.

@@ -17,8 +17,8 @@ impl Actions {
     /// An empty buffer, large enough for any step of a scheduler made from `config`. Nothing is allocated later.
     #[must_use]
     pub fn for_config(config: &Config) -> Self {
-        // One step may end every open request (a client that holds all buffers disconnects), and the one
-        // that just arrived and got no buffer.
+        // One step may end every open request (a client that holds all buffers disconnects), or deliver its answer, and
+        // end the one that just arrived and got no buffer.
         let replies = usize::from(config.request_buffers) + 1;
         // An arrival leads to at most one preparation.
         let preparations = 1;

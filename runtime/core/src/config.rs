@@ -71,9 +71,8 @@ pub struct TaskConfig {
     pub queue_max: u16,
     /// Whether the offline test reserves capacity for it (best-effort tasks: false).
     pub reserved: bool,
-    /// Answer as soon as no deeper stage may start, instead of waiting for time until the last moment. The
-    /// manifest's `answer_early`.
-    pub answer_early: bool,
+    /// Which answers of a request go to its client, and when.
+    pub answers: Answers,
     /// Value of its accuracy relative to other tasks'; 1 is ordinary. When the machine slows down, tasks of
     /// less weight lose their guarantees first.
     pub weight: u16,
@@ -83,6 +82,20 @@ pub struct TaskConfig {
     pub offload_to: Option<TaskId>,
     /// Whether a newer frame of the same client replaces one that still waits.
     pub delivery: Delivery,
+}
+
+/// Which answers of a request go to its client, and when. Answers of exits before the mandatory one never do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answers {
+    /// One, with the verdict: when it is sure, or at the last moment, as time for a deeper stage may come until then.
+    #[default]
+    Final,
+    /// One, with the verdict, as soon as no deeper stage may start.
+    Early,
+    /// Each at once ([`Action::Deliver`](crate::Action::Deliver)). A deeper one replaces it until the verdict, which
+    /// comes when [`Self::Final`] would give it.
+    EachExit,
 }
 
 /// Which of a client's frames are answered when the client submits faster than the scheduler answers.

@@ -24,7 +24,7 @@
 //!
 //! ```
 //! use punctual_core::{
-//!     ACCURACY_BINS, Action, Actions, Arrival, BatchTime, ClientId, Confidence, Config, Criticality, Delivery, Event,
+//!     ACCURACY_BINS, Action, Actions, Answers, Arrival, BatchTime, ClientId, Confidence, Config, Criticality, Delivery, Event,
 //!     Instant, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, PunctualConfig, Scheduler, StageConfig, StageId,
 //!     StageTime, TaskConfig, TaskId, Ticket, Units,
 //! };
@@ -53,7 +53,7 @@
 //!     batch_max: 1,
 //!     queue_max: 2,
 //!     reserved: true,
-//!     answer_early: false,
+//!     answers: Answers::Final,
 //!     weight: 1,
 //!     offload_to: None,
 //!     delivery: Delivery::EveryFrame,
@@ -119,7 +119,7 @@ mod validate;
 pub use action::{Action, Demotion, Failure, Infer, Rejection, Reply, Verdict, Window};
 pub use actions::Actions;
 pub use config::{
-    ACCURACY_BINS, BatchTime, Config, Criticality, Delivery, ModelConfig, PartitionConfig,
+    ACCURACY_BINS, Answers, BatchTime, Config, Criticality, Delivery, ModelConfig, PartitionConfig,
     StageConfig, StageTime, TaskConfig, Units, Weights,
 };
 pub use counters::Counters;

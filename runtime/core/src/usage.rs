@@ -205,7 +205,7 @@ mod tests {
     use alloc::vec;
 
     use super::*;
-    use crate::config::{Criticality, Delivery, PartitionConfig, TaskConfig};
+    use crate::config::{Answers, Criticality, Delivery, PartitionConfig, TaskConfig};
     use crate::ids::{Confidence, ModelId, StageId};
 
     const fn units(first: u16, count: u16) -> Units {
@@ -227,7 +227,7 @@ mod tests {
             batch_max: 1,
             queue_max: 1,
             reserved: false,
-            answer_early: false,
+            answers: Answers::Final,
             weight: 1,
             offload_to: None,
             delivery: Delivery::EveryFrame,

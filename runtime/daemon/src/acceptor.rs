@@ -526,5 +526,6 @@ fn terms(task: &TaskPlan, place: u16, frame: FrameSpec) -> StreamTerms {
             description_bytes: 0,
         },
         vectors: 0,
+        records: task.channel.records,
     }
 }

@@ -8,8 +8,8 @@
 //!  housekeeping ─output areas of a client─────────────────────────┘
 //!  housekeeping ◀── the pieces of a client that is gone, from port, intake and scheduler
 //! ```
-//! No ring can overflow: a client slot has at most `slots` submissions without a verdict (its
-//! channel sees to that), and the scheduler retires a client before its place is given away.
+//! No ring can overflow: a client has at most as many submissions in its ring as slots, and at most `results` without a
+//! verdict that it has read (its channel sees to both), and the scheduler retires a client before its place is given away.
 
 use std::sync::Arc;
 
@@ -85,6 +85,14 @@ pub struct HousekeepingClientEnds {
     pub from_scheduler: Consumer<OutputAreas>,
 }
 
+/// What the rings of a client slot have room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    pub slots: u16,
+    /// All that its submissions get without a verdict that was read.
+    pub records: usize,
+}
+
 /// All ends, to be given to their threads.
 pub struct Channels {
     pub scheduler: SchedulerEnds,
@@ -96,28 +104,29 @@ pub struct Channels {
 impl Channels {
     /// All rings and bells of a plan; the only allocation.
     pub fn new(plan: &Plan) -> Result<Self, OsError> {
-        let slots: Vec<u16> = plan
-            .client_slots
-            .iter()
-            .map(|client| plan.task(client.task).channel.slots)
-            .collect();
-        Self::for_slots(&slots)
+        let room = plan.client_slots.iter().map(|client| {
+            let channel = &plan.task(client.task).channel;
+            Room {
+                slots: channel.slots,
+                records: usize::from(channel.results) * usize::from(channel.records),
+            }
+        });
+        Self::with_room(&room.collect::<Vec<_>>())
     }
 
-    /// For client slots with these numbers of channel slots.
-    pub fn for_slots(slots: &[u16]) -> Result<Self, OsError> {
+    pub fn with_room(clients: &[Room]) -> Result<Self, OsError> {
         let bell = Arc::new(Doorbell::new());
         let mut channels = Self {
             scheduler: SchedulerEnds {
                 bell: Arc::clone(&bell),
-                clients: Vec::with_capacity(slots.len()),
+                clients: Vec::with_capacity(clients.len()),
             },
-            ports: Vec::with_capacity(slots.len()),
-            intakes: Vec::with_capacity(slots.len()),
-            housekeeping: Vec::with_capacity(slots.len()),
+            ports: Vec::with_capacity(clients.len()),
+            intakes: Vec::with_capacity(clients.len()),
+            housekeeping: Vec::with_capacity(clients.len()),
         };
-        for (client, &slots) in (0..).zip(slots) {
-            channels.add(ClientId(client), slots, &bell)?;
+        for (client, room) in (0..).zip(clients) {
+            channels.add(ClientId(client), *room, &bell)?;
         }
         Ok(channels)
     }
@@ -125,15 +134,17 @@ impl Channels {
     fn add(
         &mut self,
         client: ClientId,
-        slots: u16,
+        Room { slots, records }: Room,
         scheduler_bell: &Arc<Doorbell>,
     ) -> Result<(), OsError> {
         // The client's bell, and its end.
         let poller = Poller::new(2)?;
         let submissions = usize::from(slots);
-        // Every submission without a verdict, and the client's last word or the Retire behind them.
+        // Every submission that holds a slot, and the client's last word or the Retire behind them.
         let (inbound_in, inbound) = RingBuffer::new(submissions + 1);
-        let (outbound, outbound_out) = RingBuffer::new(submissions + 1);
+        // A slot is free before its submission has a verdict. So while the port waits for its client, more verdicts may
+        // come than there are slots.
+        let (outbound, outbound_out) = RingBuffer::new(records + 1);
         let (orders, orders_out) = RingBuffer::new(submissions + 1);
         // An answer to every order.
         let (prepared_in, prepared) = RingBuffer::new(submissions);
@@ -197,16 +208,14 @@ mod tests {
 
     #[test]
     fn each_ring_holds_the_worst_burst_of_its_client() {
-        let channels = Channels::for_slots(&[4, 1]).expect("descriptors");
+        let room = |slots, records| Room { slots, records };
+        let channels = Channels::with_room(&[room(4, 24), room(1, 2)]).expect("descriptors");
         let rings = channels.scheduler.clients.iter().zip(&channels.ports);
-        for ((scheduler, port), slots) in rings.zip([4, 1]) {
-            // Every submission, and the client's last word; every verdict and order, and the Retire.
-            let room = [
-                port.inbound.slots(),
-                scheduler.outbound.slots(),
-                scheduler.orders.slots(),
-            ];
-            assert_eq!(room, [slots + 1; 3]);
+        for ((scheduler, port), (slots, records)) in rings.zip([(4, 24), (1, 2)]) {
+            // Every submission, and the client's last word; every order and record, and the Retire.
+            assert_eq!(port.inbound.slots(), slots + 1);
+            assert_eq!(scheduler.orders.slots(), slots + 1);
+            assert_eq!(scheduler.outbound.slots(), records + 1);
         }
         assert_eq!(channels.intakes[0].prepared.slots(), 4);
     }

@@ -99,10 +99,10 @@ fn placed<'p>(plan: &'p Plan, task: &TaskPlan, stage: usize) -> Option<&'p Place
     layout.stage(stage).filter(|_| !task.outputs.is_empty())
 }
 
-/// By stage: the half of an area that the outputs are in which the task's clients get.
-pub fn halves(plan: &Plan, task: TaskId) -> Box<[Option<u8>]> {
+/// By stage: the part of an area that the outputs are in which the task's clients get.
+pub fn parts(plan: &Plan, task: TaskId) -> Box<[Option<u8>]> {
     let task = plan.task(task);
     let stages = 0..usize::from(plan.models[task.model.index()].stages);
-    let half = |stage| placed(plan, task, stage).map(|placed| placed.half);
-    stages.map(half).collect()
+    let part = |stage| placed(plan, task, stage).map(|placed| placed.part);
+    stages.map(part).collect()
 }

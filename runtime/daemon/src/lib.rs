@@ -27,6 +27,7 @@ mod describe;
 mod devices;
 mod drain;
 mod driver;
+mod egress;
 mod error;
 mod gate;
 pub mod gpu;

@@ -55,6 +55,8 @@ pub struct Prepared {
 /// From the scheduler to a client's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outbound {
+    /// Give the client an answer before its verdict.
+    Answer(Answered),
     /// Tell the client, and give it its slot back.
     Verdict(Answered),
     /// The same of a submission that the policy never saw.
@@ -63,10 +65,12 @@ pub enum Outbound {
     Retire,
 }
 
-/// A verdict, with what the scheduler does not know of it.
+/// A verdict, or an answer before it, with what the scheduler does not know of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub reply: Reply,
+    /// When the scheduler's thread passed it on.
+    pub decided_ns: u64,
     /// Where the answer's outputs are.
     pub outputs: Option<HandedOver>,
     /// Whether values of them are not finite.

@@ -15,6 +15,7 @@ use punctual_platform::poll::Waker;
 use crate::channels::PortEnds;
 use crate::describe::Facts;
 use crate::drain::{DrainOrder, Flag};
+use crate::egress::Egress;
 use crate::messages::{Answered, Inbound, Outbound, Payload, Refusal, Refused};
 use crate::metrics::{Metrics, count};
 use crate::pace::Pace;
@@ -29,6 +30,8 @@ pub struct Port {
     pub task: TaskId,
     /// How fast a client may submit.
     pub pace: Option<Pace>,
+    /// The longest way of its answers that counts.
+    pub egress_ns_max: u64,
     /// How fast submissions are read, whatever becomes of them: a client that is refused at once can submit again at once.
     pub reads: Pace,
     pub metrics: Arc<Metrics>,
@@ -49,6 +52,7 @@ pub struct PresentClient {
     reading: Option<Reading>,
     results: Option<Results>,
     wakes: WakeBudget,
+    egress: Egress,
 }
 
 /// A client's submissions as far as they are read: a client that is gone is not looked at again.
@@ -147,6 +151,7 @@ impl Port {
             }),
             results: Some(client.results),
             wakes: WakeBudget::default(),
+            egress: Egress::default(),
         };
         // What was said was about the last client.
         self.overdrawn.take();
@@ -207,6 +212,7 @@ impl Port {
 
     fn submit(&mut self, descriptor: &Descriptor) {
         let now = clock::now_ns();
+        self.client.egress.read(descriptor.egress_ns);
         let (task, ticket) = (self.task, self.ticket(descriptor));
         if let Some(reason) = self.objection(descriptor, now) {
             return self.refuse(ticket, descriptor, reason);
@@ -216,7 +222,7 @@ impl Port {
             ticket,
             captured: Instant::from_nanos(descriptor.captured_ns),
             deadline: descriptor.deadline_ns.map(Instant::from_nanos),
-            egress: Nanos::ZERO,
+            egress: Nanos::new(self.client.egress.ns(self.egress_ns_max)),
         };
         let payload = Payload {
             slot: descriptor.slot,
@@ -266,6 +272,7 @@ impl Port {
     fn deliver(&mut self) {
         while let Ok(outbound) = self.ends.outbound.pop() {
             match outbound {
+                Outbound::Answer(answered) => self.answer(&answered),
                 Outbound::Verdict(answered) => self.verdict(&answered),
                 Outbound::Refused(refusal) => {
                     self.push(&record::of_refusal(&refusal, clock::now_ns()));
@@ -275,14 +282,26 @@ impl Port {
         }
     }
 
+    /// An answer before the verdict.
+    fn answer(&mut self, answered: &Answered) {
+        self.send(answered, false);
+    }
+
     fn verdict(&mut self, answered: &Answered) {
-        let (now_ns, reply) = (clock::now_ns(), &answered.reply);
-        let exits = &self.facts[reply.task.index()];
-        self.push(&record::of_answered(answered, exits, now_ns));
-        if reply.answer.is_some() {
-            let latency = &self.metrics.task(reply.task).latency;
-            latency.record(now_ns.saturating_sub(reply.captured.as_nanos()));
+        let record = self.send(answered, true);
+        if record.answer.is_some() {
+            let latency = &self.metrics.task(answered.reply.task).latency;
+            latency.record(record.finished_ns.saturating_sub(record.captured_ns));
         }
+    }
+
+    fn send(&mut self, answered: &Answered, is_final: bool) -> ResultRecord {
+        let now_ns = clock::now_ns();
+        let exits = &self.facts[answered.reply.task.index()];
+        let record = record::of_answered(answered, is_final, exits, now_ns);
+        self.client.egress.sent(answered.decided_ns, now_ns);
+        self.push(&record);
+        record
     }
 
     fn push(&mut self, record: &ResultRecord) {

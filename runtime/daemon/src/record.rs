@@ -1,13 +1,18 @@
 //! Verdicts in the channel's words.
 
-use punctual_core::{Failure, Rejection, StageId, Verdict};
+use punctual_core::{Failure, Instant, Rejection, StageId, Verdict};
 use punctual_ipc::{Answer, ResultRecord};
 
 use crate::describe::ExitFacts;
 use crate::messages::{Answered, Refusal, Refused};
 
-/// `exits` are those of the task, by stage.
-pub fn of_answered(answered: &Answered, exits: &[ExitFacts], finished_ns: u64) -> ResultRecord {
+/// Of a verdict (`is_final`) or an answer before it. `exits` are those of the task, by stage.
+pub fn of_answered(
+    answered: &Answered,
+    is_final: bool,
+    exits: &[ExitFacts],
+    sent_ns: u64,
+) -> ResultRecord {
     let reply = &answered.reply;
     let answer = |(exit, answer): (StageId, punctual_core::Answer)| {
         let facts = exits[exit.index()];
@@ -26,7 +31,9 @@ pub fn of_answered(answered: &Answered, exits: &[ExitFacts], finished_ns: u64) -
         answer: reply.answer.map(answer),
         captured_ns: reply.captured.as_nanos(),
         deadline_ns: reply.deadline.as_nanos(),
-        finished_ns,
+        finished_ns: reply.delivered.map_or(sent_ns, Instant::as_nanos),
+        sent_ns,
+        is_final,
     }
 }
 
@@ -44,6 +51,8 @@ pub fn of_refusal(refusal: &Refusal, finished_ns: u64) -> ResultRecord {
         captured_ns: refusal.captured_ns,
         deadline_ns: refusal.deadline_ns,
         finished_ns,
+        sent_ns: finished_ns,
+        is_final: true,
     }
 }
 

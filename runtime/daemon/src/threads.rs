@@ -17,6 +17,7 @@ use crate::channels::{Channels, HousekeepingClientEnds, IntakeEnds, PortEnds, Sc
 use crate::describe::{self, Facts};
 use crate::drain::{DrainOrder, Flag};
 use crate::driver::Driver;
+use crate::egress;
 use crate::error::StartupError;
 use crate::intake::{Intake, Target};
 use crate::managed_thread::{ManagedThread, Wakeup};
@@ -388,6 +389,7 @@ impl ThreadFactory<'_> {
         let port = Port {
             task,
             pace: period.map(|period| Pace::new(period, ends.slots)),
+            egress_ns_max: egress::longest_ns(planned.deadline),
             reads: Pace::of_reads(promised, clients, ends.slots),
             ends,
             metrics: Arc::clone(&self.metrics),
@@ -448,7 +450,7 @@ impl ThreadFactory<'_> {
             let given = !task.outputs.is_empty();
             given.then(|| TaskOutputs {
                 regions: Arc::clone(inputs.regions()),
-                halves: describe::halves(plan, id),
+                parts: describe::parts(plan, id),
             })
         });
         LentAreas::new(outputs.collect(), plan.scheduler.request_buffers)

@@ -30,7 +30,7 @@ use crate::rt_events::{RtEvent, emit, emit_detail};
 use crate::starved::{HELD_NS_MIN, Starvable};
 use lending::MemberTasks;
 pub use lending::TaskOfBuffer;
-use outputs::{ClientAreas, Places};
+use outputs::{ClientAreas, Delivered, Places};
 pub use outputs::{LentAreas, TaskOutputs};
 pub use weights::WeightTracker;
 
@@ -227,6 +227,7 @@ impl<D: Device> World for DaemonWorld<D> {
             }
             Action::Infer(infer) => self.infer(infer),
             Action::Preempt { partition, action } => self.device.preempt(*partition, *action),
+            Action::Deliver(reply) => self.deliver(reply),
             Action::Reply(reply) => self.reply(reply),
             Action::Load { id, model } => self.load(*id, *model),
             Action::Unload { model } => self.unload(*model),
@@ -516,6 +517,18 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 
+    /// An answer before the verdict.
+    fn deliver(&mut self, reply: &Reply) {
+        let client = &mut self.clients[reply.ticket.client.index()];
+        if client.gone {
+            return;
+        }
+        let areas = client.areas.as_mut();
+        let delivered = areas.and_then(|areas| self.trackers.outputs.hand_over(reply, areas));
+        let answer = answered(reply, delivered);
+        self.send(reply.ticket.client, Outbound::Answer(answer));
+    }
+
     fn reply(&mut self, reply: &Reply) {
         let answered = self.answered(reply);
         self.metrics.task(reply.task).count(&answered);
@@ -547,11 +560,7 @@ impl<D: Device> DaemonWorld<D> {
         let areas = client.areas.as_mut();
         let delivered =
             areas.and_then(|areas| self.trackers.outputs.conclude(reply, client.gone, areas));
-        Answered {
-            reply: *reply,
-            outputs: delivered.map(|delivered| delivered.handed),
-            not_finite: delivered.is_some_and(|delivered| delivered.not_finite),
-        }
+        answered(reply, delivered)
     }
 
     /// Hands a gone client's pieces back once nothing touches them any more.
@@ -584,7 +593,7 @@ impl<D: Device> DaemonWorld<D> {
         client
             .outbound
             .push(outbound)
-            .expect("a port's ring holds a verdict for each slot and a Retire");
+            .expect("a port's ring holds all records of each unread submission, and a Retire");
         client.port.wake();
     }
 
@@ -640,6 +649,15 @@ impl<D: Device> DaemonWorld<D> {
                 });
             }
         }
+    }
+}
+
+fn answered(reply: &Reply, delivered: Option<Delivered>) -> Answered {
+    Answered {
+        reply: *reply,
+        decided_ns: clock::now_ns(),
+        outputs: delivered.map(|delivered| delivered.handed),
+        not_finite: delivered.is_some_and(|delivered| delivered.not_finite),
     }
 }
 

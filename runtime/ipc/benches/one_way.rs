@@ -151,6 +151,7 @@ fn channel(name: &'static str, wanted: Rows) -> Way {
         crop_height: 480,
         outputs: OutputTerms::default(),
         vectors: 0,
+        records: 1,
     };
     let (server, mut client) = pair(terms);
     let (mut submissions, reader, mut results) = server.split();
@@ -191,6 +192,8 @@ fn channel(name: &'static str, wanted: Rows) -> Way {
                 captured_ns: descriptor.captured_ns,
                 deadline_ns: 0,
                 finished_ns: now_ns(),
+                sent_ns: now_ns(),
+                is_final: true,
             };
             results.push(&record).expect("a good client");
             (descriptor.captured_ns, here)

@@ -6,7 +6,7 @@ use crate::ring::Cell;
 /// A submission, copied out of shared memory and validated.
 ///
 /// Layout, in 64-bit words: sequence; captured; deadline; slot ‖ stream; format ‖ generation;
-/// crop y ‖ crop x (high half first); two reserved words, which must be zero.
+/// crop y ‖ crop x (high half first); egress; a reserved word, which must be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// The client's count of submissions, from 1, without gaps.
@@ -20,6 +20,9 @@ pub struct Descriptor {
     pub slot: u16,
     /// The top left corner of the crop, inside the frame.
     pub crop: Crop,
+    /// The longest time that a record took from its sending until the client, which waited, had read it: of those read
+    /// since the submission before. 0: it waited for none.
+    pub egress_ns: u64,
 }
 
 /// The top left corner of a frame's crop, whose size the stream's terms fix.
@@ -111,7 +114,7 @@ impl Descriptor {
             pair(u32::from(self.slot), stream),
             pair(format, generation),
             pair(self.crop.y, self.crop.x),
-            0,
+            self.egress_ns,
             0,
         ]
     }
@@ -125,8 +128,8 @@ impl Descriptor {
             slot_stream,
             format_generation,
             crop,
-            r0,
-            r1,
+            egress_ns,
+            reserved,
         ] = cell;
         let halves = |word: u64| ((word >> 32) as u32, word as u32);
         let (slot, stream) = halves(slot_stream);
@@ -160,7 +163,7 @@ impl Descriptor {
         if x > x_max || y > y_max {
             return Err(DescriptorError::Crop { x, y, x_max, y_max });
         }
-        if r0 | r1 != 0 {
+        if reserved != 0 {
             return Err(DescriptorError::Reserved);
         }
         let descriptor = Self {
@@ -169,6 +172,7 @@ impl Descriptor {
             deadline_ns: (deadline_ns != 0).then_some(deadline_ns),
             slot,
             crop: Crop { x, y },
+            egress_ns,
         };
         Ok((descriptor, generation))
     }
@@ -192,6 +196,7 @@ mod tests {
             deadline_ns: Some(9),
             slot: 3,
             crop: Crop { x: 448, y: 288 },
+            egress_ns: 7,
         }
     }
 
@@ -248,14 +253,12 @@ mod tests {
                 ..
             }
         ));
-        for word in [6, 7] {
-            let mut cell = valid().encode(0, 3, 1);
-            cell[word] = 1 << 63;
-            assert_eq!(
-                Descriptor::decode(&cell, &expected()),
-                Err(DescriptorError::Reserved)
-            );
-        }
+        let mut cell = valid().encode(0, 3, 1);
+        cell[7] = 1 << 63;
+        assert_eq!(
+            Descriptor::decode(&cell, &expected()),
+            Err(DescriptorError::Reserved)
+        );
     }
 
     proptest! {

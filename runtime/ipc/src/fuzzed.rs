@@ -124,7 +124,7 @@ fn possible_if_checked(terms: &StreamTerms) -> bool {
         return false;
     }
     let requests = RequestLayout::of(terms, false);
-    let results = ResultLayout::new(terms.slots, terms.results);
+    let results = ResultLayout::of(&terms);
     let last = requests.slot(terms.slots - 1) + requests.slot_bytes;
     assert!(last <= requests.bytes && results.results.end() <= results.bytes);
     assert!(terms.frame.bytes() <= requests.slot_bytes as u64);
@@ -145,6 +145,7 @@ fn descriptor(terms: &StreamTerms, cell: &Cell) {
         deadline_ns: None,
         slot: 0,
         crop: Crop::default(),
+        egress_ns: 0,
     }
     .encode(1, terms.stream, terms.frame.format.code());
     for (word, noise) in right.iter_mut().zip(cell) {
@@ -166,7 +167,7 @@ fn descriptor(terms: &StreamTerms, cell: &Cell) {
 /// If a record is accepted that encodes to something else.
 pub fn results(script: &[u8]) {
     let (terms, _) = terms_with_outputs();
-    let layout = ResultLayout::new(terms.slots, terms.results);
+    let layout = ResultLayout::of(&terms);
     let (server, mut client) = pair_with_outputs();
     let memory = server.results_memory();
     let mut script = Words(script);

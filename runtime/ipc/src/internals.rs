@@ -96,7 +96,7 @@ pub(crate) fn pair_over(
     terms.check().expect("terms that can be");
     let (ours, theirs) = socket::pair().expect("sockets");
     let requests = Region::private(RequestLayout::of(&terms, false).bytes);
-    let results = Region::private(ResultLayout::new(terms.slots, terms.results).bytes);
+    let results = Region::private(ResultLayout::of(&terms).bytes);
     free_slots(&terms, &results);
     let (heard, rung) = bell::pair().expect("an event");
     let memory = SharedMemory {
@@ -151,6 +151,7 @@ pub fn small_terms() -> StreamTerms {
         crop_height: 2,
         outputs: OutputTerms::default(),
         vectors: 0,
+        records: 1,
     }
 }
 
@@ -165,8 +166,10 @@ pub struct Fields {
     pub tail: usize,
     /// The submission ring's first cell.
     pub cells: usize,
-    /// How many results were read.
+    /// How many records were read.
     pub results_taken: usize,
+    /// How many verdicts.
+    pub verdicts_taken: usize,
     /// Whether the client sleeps.
     pub sleeping: usize,
     /// The first area's released generation.
@@ -185,6 +188,7 @@ impl Fields {
             tail: layout.submissions.tail,
             cells: layout.submissions.cells,
             results_taken: layout.results_taken,
+            verdicts_taken: layout.verdicts_taken,
             sleeping: layout.sleeping,
             released: layout.released(0),
             vectors: layout.vectors(0),

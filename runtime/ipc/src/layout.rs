@@ -19,8 +19,10 @@ const PAGE: usize = LINE;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestLayout {
     pub(crate) submissions: RingSpec,
-    /// Where the client says how many results it has taken.
+    /// Where the client says how many records it has taken.
     pub(crate) results_taken: usize,
+    /// Where it says how many of them were verdicts.
+    pub(crate) verdicts_taken: usize,
     /// Where the client says that it sleeps on the result ring; a hint.
     pub(crate) sleeping: usize,
     released: usize,
@@ -69,6 +71,7 @@ impl RequestLayout {
         Self {
             submissions,
             results_taken: LINE,
+            verdicts_taken: LINE + 4,
             sleeping: 2 * LINE,
             released,
             vectors,
@@ -128,14 +131,14 @@ impl OutputLayout {
 }
 
 impl ResultLayout {
-    pub(crate) fn new(slots: u16, results: u32) -> Self {
-        assert!(results.is_power_of_two(), "checked by the registration");
+    /// As these terms want it.
+    pub(crate) fn of(terms: &StreamTerms) -> Self {
         let generations = 2 * LINE;
-        let cells = (generations + 4 * usize::from(slots)).next_multiple_of(LINE);
+        let cells = (generations + 4 * usize::from(terms.slots)).next_multiple_of(LINE);
         let results = RingSpec {
             tail: 0,
             cells,
-            capacity: results,
+            capacity: terms.result_cells(),
         };
         Self {
             results,
@@ -194,7 +197,7 @@ mod tests {
             assert!(requests.submissions.capacity >= u32::from(slots));
             let imported = RequestLayout::of(&terms, true);
             assert_eq!(imported.bytes, requests.slot(0));
-            let results = ResultLayout::new(slots, 8);
+            let results = ResultLayout::of(&terms);
             assert!(results.bell + 4 <= results.attentive);
             assert!(results.attentive + 4 <= results.generation(0));
             assert!(results.generation(slots) <= results.results.cells);

@@ -29,7 +29,7 @@ impl Memory {
         import_buffers: bool,
     ) -> Result<Self, OsError> {
         let requests = RequestLayout::of(terms, import_buffers);
-        let results = ResultLayout::new(terms.slots, terms.results);
+        let results = ResultLayout::of(terms);
         let request_file = MemoryFile::create(c"punctual-requests", requests.bytes)?;
         let result_file = MemoryFile::create(c"punctual-results", results.bytes)?;
         let (count, bytes) = (terms.outputs.areas, terms.outputs.area_bytes);

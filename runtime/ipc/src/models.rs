@@ -51,6 +51,7 @@ fn terms(slots: u16, results: u32) -> StreamTerms {
         crop_height: 1,
         outputs: OutputTerms::default(),
         vectors: 0,
+        records: 1,
     }
 }
 
@@ -63,6 +64,8 @@ fn record(descriptor: &Descriptor) -> ResultRecord {
         captured_ns: descriptor.captured_ns,
         deadline_ns: 0,
         finished_ns: 0,
+        sent_ns: 0,
+        is_final: true,
     }
 }
 

@@ -1,15 +1,15 @@
-//! What became of a submission: 64 bytes in the result ring.
+//! What a client is told of a submission: 64 bytes in the result ring.
 
 use std::ffi::CStr;
 use std::fmt::{Display, Formatter};
 
 use crate::ring::Cell;
 
-/// One submission's result.
+/// One submission's result: its verdict, or an answer before it.
 ///
 /// Layout, in 64-bit words: sequence; captured; finished; deadline; verdict, reason, exit, flags
-/// (8 bits each, low first), class, confidence (16 bits each); slot; area ‖ its generation (high half first); a
-/// reserved word.
+/// (8 bits each, low first), class, confidence (16 bits each); slot; area ‖ its generation (high half first);
+/// sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResultRecord {
     /// The submission's.
@@ -22,8 +22,12 @@ pub struct ResultRecord {
     pub captured_ns: u64,
     /// The absolute deadline that applied; `u64::MAX`: none did.
     pub deadline_ns: u64,
-    /// When the verdict was reached.
+    /// When the answer was sent first; without one, when the verdict was reached.
     pub finished_ns: u64,
+    /// When this record was sent: later than `finished_ns` if an answer before the verdict stayed the last.
+    pub sent_ns: u64,
+    /// Whether this is the submission's verdict. Otherwise another record follows: with a deeper answer, or the verdict.
+    pub is_final: bool,
 }
 
 impl ResultRecord {
@@ -78,6 +82,10 @@ const HAS_CLASS: u8 = 2;
 const HAS_CONFIDENCE: u8 = 4;
 const HAS_OUTPUTS: u8 = 8;
 const NOT_FINITE: u8 = 16;
+const MORE_FOLLOWS: u8 = 32;
+
+/// Where the flags lie in a record's word 4.
+const FLAGS_AT: u32 = 24;
 
 /// Every submission gets exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -253,6 +261,8 @@ impl ResultRecord {
     pub(crate) fn encode(&self) -> Cell {
         let (verdict, reason) = self.verdict.codes();
         let answer = self.answer.map_or(0, Answer::encode);
+        let more = u64::from(MORE_FOLLOWS) << FLAGS_AT;
+        let more = if self.is_final { 0 } else { more };
         let outputs = self.answer.and_then(|answer| answer.outputs);
         let outputs = outputs.map_or(0, |outputs| {
             u64::from(outputs.area) << 32 | u64::from(outputs.generation)
@@ -262,10 +272,10 @@ impl ResultRecord {
             self.captured_ns,
             self.finished_ns,
             self.deadline_ns,
-            u64::from(verdict) | u64::from(reason) << 8 | answer,
+            u64::from(verdict) | u64::from(reason) << 8 | answer | more,
             u64::from(self.slot),
             outputs,
-            0,
+            self.sent_ns,
         ]
     }
 
@@ -278,20 +288,27 @@ impl ResultRecord {
             outcome,
             slot,
             outputs,
-            reserved,
+            sent_ns,
         ] = cell;
-        for (word, found, limit) in [(5, slot, u64::from(u16::MAX)), (7, reserved, 0)] {
-            if found > limit {
-                return Err(RecordError::Field { word, found });
-            }
+        if slot > u64::from(u16::MAX) {
+            return Err(RecordError::Field {
+                word: 5,
+                found: slot,
+            });
         }
         let [verdict, reason, ..] = outcome.to_le_bytes();
         let verdict =
             Verdict::from_codes(verdict, reason).ok_or(RecordError::Verdict { verdict, reason })?;
-        let answer = match outcome >> 16 {
+        let more = u64::from(MORE_FOLLOWS) << FLAGS_AT;
+        let is_final = outcome & more == 0;
+        let answer = match (outcome & !more) >> 16 {
             0 if outputs == 0 => None,
-            _ => Some(Answer::decode(outcome, outputs)?),
+            _ => Some(Answer::decode(outcome & !more, outputs)?),
         };
+        if !is_final && answer.is_none() {
+            let found = outcome;
+            return Err(RecordError::Field { word: 4, found });
+        }
         Ok(Self {
             sequence,
             slot: slot as u16,
@@ -300,6 +317,8 @@ impl ResultRecord {
             captured_ns,
             deadline_ns,
             finished_ns,
+            sent_ns,
+            is_final,
         })
     }
 }
@@ -317,7 +336,7 @@ impl Answer {
         let flags = flags.iter().filter(|(set, _)| *set);
         let flags = flags.fold(0, |all, (_, flag)| all | flag);
         u64::from(self.exit) << 16
-            | u64::from(flags) << 24
+            | u64::from(flags) << FLAGS_AT
             | u64::from(self.class.unwrap_or(0)) << 32
             | u64::from(self.confidence.unwrap_or(0)) << 48
     }
@@ -368,13 +387,18 @@ mod tests {
         let (half, word) = (any::<Option<u16>>(), any::<Option<(u16, u32)>>());
         let answer = proptest::option::of((any::<(u8, bool)>(), half.clone(), half, word));
         (
-            any::<[u64; 4]>(),
+            any::<([u64; 5], bool)>(),
             any::<u16>(),
             proptest::sample::select(codes),
             answer,
         )
             .prop_map(
-                |([sequence, captured_ns, finished_ns, deadline_ns], slot, verdict, answer)| {
+                |(
+                    ([sequence, captured_ns, finished_ns, sent_ns, deadline_ns], is_final),
+                    slot,
+                    verdict,
+                    answer,
+                )| {
                     ResultRecord {
                         sequence,
                         slot,
@@ -392,6 +416,8 @@ mod tests {
                         captured_ns,
                         deadline_ns,
                         finished_ns,
+                        sent_ns,
+                        is_final: is_final || answer.is_none(),
                     }
                 },
             )

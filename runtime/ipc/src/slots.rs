@@ -119,6 +119,7 @@ mod tests {
             deadline_ns: None,
             slot,
             crop: Crop { x: 3, y: 4 },
+            egress_ns: 0,
         }
     }
 

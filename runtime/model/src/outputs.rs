@@ -1,7 +1,8 @@
 //! Where the outputs of a network's exits lie in an area of shared memory.
 //!
-//! An area serves one request. Exits that follow each other write to different halves of it, so that the answer of one
-//! stays whole while a deeper stage runs, whether or not that one is ever used.
+//! An area serves one request. Exits that follow each other write to different parts of it, so that the answer of one
+//! stays whole while a deeper stage runs, whether or not that one is ever used. Where clients get the answer of each exit,
+//! all have parts of their own: a client may still read one that two deeper ones have replaced.
 
 use core::ops::Range;
 
@@ -23,17 +24,17 @@ pub struct OutputLayout {
 /// Where the outputs of a stage's exit lie.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PlacedExit {
-    /// Which half of the area it writes: exits take turns.
-    pub half: u8,
+    /// Which part of the area it writes.
+    pub part: u8,
     /// Empty where a stage ends in no exit, or nothing of it is wanted.
     pub outputs: Vec<PlacedOutput>,
 }
 
 impl PlacedExit {
-    /// Where in the area the number of values of its half that are not finite stands, a u32.
+    /// Where in the area the number of values of its part that are not finite stands, a u32.
     #[must_use]
     pub const fn not_finite(&self) -> usize {
-        4 * self.half as usize
+        4 * self.part as usize
     }
 
     /// Where its outputs lie, in bytes from the start of the area.
@@ -70,46 +71,50 @@ impl OutputLayout {
         area_bytes: 0,
     };
 
-    /// The layout for outputs that `wanted` picks by their names.
+    /// The layout for outputs that `wanted` picks by their names, where clients get one answer: exits take turns in two
+    /// parts.
     #[must_use]
     pub fn of(network: &Network, wanted: impl Fn(&str) -> bool) -> Self {
+        Self::in_parts(2, network, wanted)
+    }
+
+    /// The layout where clients get the answer of each exit: each has a part of its own.
+    #[must_use]
+    pub fn of_each_exit(network: &Network, wanted: impl Fn(&str) -> bool) -> Self {
+        Self::in_parts(network.stages.len().max(1), network, wanted)
+    }
+
+    fn in_parts(parts: usize, network: &Network, wanted: impl Fn(&str) -> bool) -> Self {
         let mut stages = Vec::with_capacity(network.stages.len());
-        let mut ends = [0_u64; 2];
-        let mut half = 1;
+        let mut sizes = vec![0_u64; parts];
+        let mut exits = 0;
         for stage in &network.stages {
-            let mut end = 0_u64;
-            let mut outputs = Vec::new();
-            if let Some(exit) = &stage.exit {
-                half = 1 - half;
-                for (output, declared) in exit.outputs.iter().enumerate() {
-                    if !wanted(&declared.name) {
-                        continue;
-                    }
-                    let (offset, bytes) = (end, declared.bytes());
-                    outputs.push(PlacedOutput {
-                        output,
-                        offset,
-                        bytes,
-                    });
-                    end = aligned(offset.saturating_add(bytes));
-                }
-                ends[half] = ends[half].max(end);
-            }
-            let half = half as u8;
-            stages.push(PlacedExit { half, outputs });
+            let part = exits % parts;
+            let outputs = stage.exit.as_ref().map(|exit| in_order(exit, &wanted));
+            exits += usize::from(outputs.is_some());
+            let outputs = outputs.unwrap_or_default();
+            let end = outputs.last().map_or(0, PlacedOutput::end);
+            sizes[part] = sizes[part].max(end);
+            let part = part as u8;
+            stages.push(PlacedExit { part, outputs });
         }
-        let area_bytes = ends[0].saturating_add(ends[1]);
-        if area_bytes == 0 {
+        if sizes.iter().all(|size| *size == 0) {
             return Self::NONE;
         }
+        let mut end = u64::from(AREA_HEAD_BYTES);
+        let mut starts = Vec::with_capacity(parts);
+        for size in sizes {
+            starts.push(end);
+            end = end.saturating_add(size);
+        }
         for placed in &mut stages {
-            let start = u64::from(AREA_HEAD_BYTES) + u64::from(placed.half) * ends[0];
+            let start = starts[usize::from(placed.part)];
             let outputs = placed.outputs.iter_mut();
             outputs.for_each(|output| output.offset = output.offset.saturating_add(start));
         }
         Self {
             stages,
-            area_bytes: area_bytes.saturating_add(AREA_HEAD_BYTES.into()),
+            area_bytes: end,
         }
     }
 
@@ -124,6 +129,28 @@ impl OutputLayout {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.area_bytes == 0
+    }
+}
+
+/// The outputs of an exit that are wanted, one behind the other.
+fn in_order(exit: &Exit, wanted: impl Fn(&str) -> bool) -> Vec<PlacedOutput> {
+    let mut placed: Vec<PlacedOutput> = Vec::new();
+    for (output, declared) in exit.outputs.iter().enumerate() {
+        if wanted(&declared.name) {
+            placed.push(PlacedOutput {
+                output,
+                offset: placed.last().map_or(0, PlacedOutput::end),
+                bytes: declared.bytes(),
+            });
+        }
+    }
+    placed
+}
+
+impl PlacedOutput {
+    /// Where the next output may begin.
+    fn end(&self) -> u64 {
+        aligned(self.offset.saturating_add(self.bytes))
     }
 }
 
@@ -183,18 +210,30 @@ mod tests {
     }
 
     #[test]
-    fn exits_take_turns_in_two_halves() {
+    fn exits_take_turns_in_two_parts() {
         let network = network(&[Some(20), None, Some(3), Some(40)]);
         let layout = OutputLayout::of(&network, |_| true);
         let offset = |stage: usize| layout.stage(stage).map(|exit| exit.outputs[0].offset);
-        // 40 floats are 160 bytes: the first half has 192.
+        // 40 floats are 160 bytes: the first part has 192.
         assert_eq!(
             [0, 1, 2, 3].map(offset),
             [Some(64), None, Some(256), Some(64)]
         );
         assert_eq!(layout.area_bytes, 64 + 192 + 64);
-        let halves: Vec<u8> = layout.stages.iter().map(|exit| exit.half).collect();
-        assert_eq!(halves, [0, 0, 1, 0]);
+        let parts: Vec<u8> = layout.stages.iter().map(|exit| exit.part).collect();
+        assert_eq!(parts, [0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn where_each_answer_is_delivered_each_exit_has_a_part_of_its_own() {
+        let network = network(&[Some(20), None, Some(3), Some(40)]);
+        let layout = OutputLayout::of_each_exit(&network, |_| true);
+        let offset = |stage: usize| layout.stage(stage).map(|exit| exit.outputs[0].offset);
+        assert_eq!(
+            [0, 1, 2, 3].map(offset),
+            [Some(64), None, Some(64 + 128), Some(64 + 128 + 64)]
+        );
+        assert_eq!(layout.area_bytes, 64 + 128 + 64 + 192);
     }
 
     #[test]

@@ -232,5 +232,7 @@ fn record(slot: u16, sequence: u64, verdict: Verdict, outputs: Option<HandedOver
         captured_ns: 0,
         deadline_ns: 0,
         finished_ns: 0,
+        sent_ns: 0,
+        is_final: true,
     }
 }

@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use punctual_core::{
-    ACCURACY_BINS, Action, Actions, Answer, Arrival, BatchTime, ClientId, Confidence, Config,
-    Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
+    ACCURACY_BINS, Action, Actions, Answer, Answers, Arrival, BatchTime, ClientId, Confidence,
+    Config, Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
     PartitionConfig, PartitionId, PolicySpec, Scheduler, StageConfig, StageId, StageTime,
     TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
 };
@@ -103,7 +103,7 @@ fn task(index: usize) -> TaskConfig {
         batch_max: 16,
         queue_max: 1024,
         reserved: false,
-        answer_early: false,
+        answers: Answers::Final,
         weight: 1,
         offload_to: None,
         delivery: Delivery::EveryFrame,
@@ -249,6 +249,7 @@ impl Outside {
             Action::Unload { .. }
             | Action::Preempt { .. }
             | Action::Demote(_)
+            | Action::Deliver(_)
             | Action::Reinstate { .. } => {}
         }
     }

@@ -229,7 +229,8 @@ impl<N: Nature> Environment<N> {
                 };
                 self.schedule(self.now + measured, event);
             }
-            Action::Reply(_)
+            Action::Deliver(_)
+            | Action::Reply(_)
             | Action::Unload { .. }
             | Action::Demote(_)
             | Action::Reinstate { .. } => {}

@@ -7,10 +7,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use punctual_core::{
-    ACCURACY_BINS, Action, ActionId, Actions, Answer, Arrival, BatchTime, ClientId, Confidence,
-    Config, Contract, Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId,
-    Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec, PunctualConfig, Scheduler,
-    StageConfig, StageId, StageTime, TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
+    ACCURACY_BINS, Action, ActionId, Actions, Answer, Answers, Arrival, BatchTime, ClientId,
+    Confidence, Config, Contract, Criticality, Delivery, Event, Finished, Infer, Instant,
+    ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec,
+    PunctualConfig, Scheduler, StageConfig, StageId, StageTime, TaskConfig, TaskId, Ticket, Units,
+    Verdict, Weights,
 };
 
 /// Places in each task's queue.
@@ -148,7 +149,7 @@ fn task(index: usize, period: Nanos) -> TaskConfig {
         batch_max: 8,
         queue_max: QUEUE,
         reserved,
-        answer_early: false,
+        answers: Answers::Final,
         weight: 1,
         offload_to: None,
         delivery: Delivery::EveryFrame,
@@ -363,7 +364,10 @@ impl Outside {
                 };
                 self.schedule(STAGE, loaded);
             }
-            Action::Unload { .. } | Action::Demote(_) | Action::Reinstate { .. } => {}
+            Action::Unload { .. }
+            | Action::Demote(_)
+            | Action::Reinstate { .. }
+            | Action::Deliver(_) => {}
             Action::Preempt { action, .. } => {
                 let action = *action;
                 self.schedule(STOPPING, Event::Preempted { action });

@@ -1,9 +1,9 @@
 //! Random small plans, with the partitions that a policy expects.
 
 use punctual_core::{
-    ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Delivery, ModelConfig, ModelId,
-    Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec, StageConfig, StageId, StageTime,
-    TaskConfig, Units, Weights,
+    ACCURACY_BINS, Answers, BatchTime, Confidence, Config, Criticality, Delivery, ModelConfig,
+    ModelId, Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec, StageConfig, StageId,
+    StageTime, TaskConfig, Units, Weights,
 };
 use punctual_types::Random;
 
@@ -144,7 +144,7 @@ fn task(
         batch_max: random.within(1, 8) as u8,
         queue_max: random.within(1, 10) as u16,
         reserved: false,
-        answer_early: random.one_in(2),
+        answers: [Answers::Final, Answers::Early, Answers::EachExit][random.below(3) as usize],
         weight: 1,
         offload_to: None,
         delivery: Delivery::EveryFrame,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use punctual_core::{
-    ACCURACY_BINS, Action, Actions, Answer, Arrival, BatchTime, ClientId, Confidence, Config,
-    Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
+    ACCURACY_BINS, Action, Actions, Answer, Answers, Arrival, BatchTime, ClientId, Confidence,
+    Config, Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
     PartitionConfig, PartitionId, PolicySpec, Reply, RequestId, Scheduler, StageConfig, StageId,
     StageTime, TaskConfig, TaskId, Ticket, Units,
 };
@@ -61,7 +61,7 @@ pub fn task(model: u16, deadline: u64) -> TaskConfig {
         batch_max: 32,
         queue_max: 64,
         reserved: false,
-        answer_early: false,
+        answers: Answers::Final,
         weight: 1,
         offload_to: None,
         delivery: Delivery::EveryFrame,

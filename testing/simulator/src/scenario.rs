@@ -2,8 +2,8 @@
 //! of policies; how a plan for each is made from it is in [`crate::plan`].
 
 use punctual_core::{
-    BATCH_MAX, Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId, PunctualConfig,
-    StageId, StageTime, TaskConfig, Units, Weights, offline,
+    Answers, BATCH_MAX, Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId,
+    PunctualConfig, StageId, StageTime, TaskConfig, Units, Weights, offline,
 };
 use punctual_model::Calibration;
 use punctual_types::Random;
@@ -250,7 +250,7 @@ impl Task {
             batch_max: BATCH_MAX as u8,
             queue_max: 64,
             reserved: false,
-            answer_early: false,
+            answers: Answers::Final,
             weight: 1,
             offload_to: None,
             delivery: Delivery::EveryFrame,

@@ -1,7 +1,7 @@
 //! A small scenario for tests: two cameras, one network of two exits, one best-effort task.
 
 use punctual_core::{
-    Action, ClientId, Confidence, Criticality, Delivery, Event, Instant, ModelId, Nanos,
+    Action, Answers, ClientId, Confidence, Criticality, Delivery, Event, Instant, ModelId, Nanos,
     PartitionId, PolicySpec, PunctualConfig, Reply, StageId, StageTime, TaskConfig, TaskId, Units,
 };
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
@@ -86,7 +86,7 @@ pub fn task(name: &str, criticality: Criticality, period: u64) -> Task {
             batch_max: 2,
             queue_max: 8,
             reserved: real_time,
-            answer_early: false,
+            answers: Answers::Final,
             weight: 1,
             offload_to: None,
             delivery: Delivery::EveryFrame,

@@ -356,7 +356,8 @@ impl<S: Source, O: Observer, D: TimedDevice> World for VirtualWorld<'_, S, O, D>
                 );
             }
             Action::Demote(_) => self.effort.demotions += 1,
-            Action::Reinstate { .. } => {}
+            // What clients do next, they do after the verdict.
+            Action::Reinstate { .. } | Action::Deliver(_) => {}
             Action::Reply(reply) => {
                 if let Some(tag) = self.ledger.close(self.now, reply) {
                     self.clients.replied(self.now, tag, reply);

@@ -184,7 +184,9 @@ fn damage(orders: &Orders, random: &mut Random) -> bool {
                 1 << random.below(64),
             ),
             2 => {
-                let taken = fields.requests.word32(fields.results_taken);
+                let counts = [fields.results_taken, fields.verdicts_taken];
+                let taken = counts[random.below(2) as usize];
+                let taken = fields.requests.word32(taken);
                 taken.fetch_add(random.below(3) as u32, std::sync::atomic::Ordering::Relaxed);
             }
             3 => internals::ring(&channel),

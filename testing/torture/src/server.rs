@@ -360,6 +360,8 @@ impl Answerer {
             captured_ns: descriptor.captured_ns,
             deadline_ns: descriptor.deadline_ns.unwrap_or(0),
             finished_ns: now_ns(),
+            sent_ns: now_ns(),
+            is_final: true,
         };
         self.held.push(Held {
             token,

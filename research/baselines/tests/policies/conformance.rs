@@ -6,8 +6,8 @@ use punctual_baselines::{
     BatchConfig, BranchynetConfig, DeeprtConfig, GsliceConfig, NexusConfig, NexusDrop,
 };
 use punctual_core::{
-    ActionId, ClientId, Confidence, Config, Event, Failure, Finished, Instant, Nanos, PolicySpec,
-    RequestId, Scheduler, StageId, Verdict,
+    ActionId, Answers, ClientId, Confidence, Config, Event, Failure, Finished, Instant, Nanos,
+    PolicySpec, RequestId, Scheduler, StageId, Verdict,
 };
 use punctual_plan::PolicyChoice;
 use punctual_policy_seeb::{SeebBatch, SeebConfig};
@@ -196,7 +196,7 @@ fn lone_plan(policy: &dyn PolicySpec, seed: u64) -> Config {
     let task = &mut config.tasks[0];
     task.criticality = punctual_core::Criticality::RealTime;
     task.deadline = Some(Nanos::from_millis(1_000));
-    task.answer_early = false;
+    task.answers = Answers::Final;
     task.queue_max = 4;
     if policy.contract().partitioning == punctual_core::Partitioning::PerTask {
         config.partitions.truncate(1);

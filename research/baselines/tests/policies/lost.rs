@@ -49,6 +49,7 @@ impl Bench {
                 Action::Reply(reply) => self.replies.push((self.now, *reply)),
                 Action::Unload { .. }
                 | Action::Preempt { .. }
+                | Action::Deliver(_)
                 | Action::Demote(_)
                 | Action::Reinstate { .. } => {}
             }

@@ -1,6 +1,6 @@
 //! `[[task]]`: what the scheduler is told of a task, and how its requests come in.
 
-use punctual_core::{BATCH_MAX, Confidence, Delivery, ModelId, Nanos, StageId, TaskId};
+use punctual_core::{Answers, BATCH_MAX, Confidence, Delivery, ModelId, Nanos, StageId, TaskId};
 use punctual_diagnostics::{Problems, RenamedKey, Rule, Section, Spanned, unique};
 use punctual_simulator::arrivals::{Bursts, Pattern, PatternError, Shape, TraceEntry};
 use punctual_simulator::scenario::{Model, Task};
@@ -57,12 +57,17 @@ const DELIVERIES: [(&str, Delivery); 2] = [
     ("latest-frame", Delivery::LatestFrame),
 ];
 
+const ANSWERS: [(&str, Answers); 3] = [
+    ("final", Answers::Final),
+    ("early", Answers::Early),
+    ("each-exit", Answers::EachExit),
+];
+
 const RATE: std::ops::RangeInclusive<f64> = 1e-6..=1e8;
 
 /// Keys of `[[task]]` that had other names.
-const RENAMED: [RenamedKey; 3] = [
+const RENAMED: [RenamedKey; 2] = [
     RenamedKey::new("queue", "queue_depth"),
-    RenamedKey::new("eager", "answer_early"),
     RenamedKey::new("spill", "offload_to"),
 ];
 
@@ -142,7 +147,9 @@ fn read_task(
     config.queue_max = whole("queue_depth", 64, 1, 65_535) as u16;
     config.weight = whole("weight", 1, 1, 65_535) as u16;
     task.clients = whole("clients", 1, 1, 65_535) as u16;
-    config.answer_early = s.or("answer_early", false, problems).value;
+    config.answers = s
+        .optional_word("answers", &ANSWERS, problems)
+        .unwrap_or_default();
     let mut micros = |key| {
         let us = s.number(key, 0.0, 0.0..=3.6e9, " us", problems);
         Nanos::new((us * 1e3) as u64)

@@ -234,10 +234,10 @@ proptest::proptest! {
 
 #[test]
 fn former_names_of_keys_mean_the_same_and_each_is_warned_of_once() {
-    let file = |keys: [&str; 5]| {
-        let [dispatch, egress, queue, early, offload] = keys;
+    let file = |keys: [&str; 4]| {
+        let [dispatch, egress, queue, offload] = keys;
         let head = format!("[board]\n{dispatch} = 30\n{egress} = 40");
-        let task = format!("{queue} = 3\n{early} = true");
+        let task = format!("{queue} = 3");
         let other = format!(
             "[[task]]\nname = \"u\"\nmodel = \"m\"\ndeadline_ms = 20\nreserved = false\n{offload} = \"t\"\n\
              {queue} = 3\narrivals = {{ kind = \"continuous\" }}\n"
@@ -245,18 +245,17 @@ fn former_names_of_keys_mean_the_same_and_each_is_warned_of_once() {
         let task = format!("{task}\narrivals = {{ kind = \"continuous\" }}\n{other}");
         parse_as("w.toml", &small(&head, &task), &none).unwrap_or_else(|error| panic!("{error}"))
     };
-    let former = file(["dispatch_us", "egress_us", "queue", "eager", "spill"]);
+    let former = file(["dispatch_us", "egress_us", "queue", "spill"]);
     let present = file([
         "dispatch_bound_us",
         "egress_bound_us",
         "queue_depth",
-        "answer_early",
         "offload_to",
     ]);
     let names: Vec<&str> = former.renamed_keys.iter().map(|key| key.former).collect();
     assert_eq!(
         names,
-        ["dispatch_us", "egress_us", "eager", "queue", "spill"],
+        ["dispatch_us", "egress_us", "queue", "spill"],
         "board first; keys of a table are sorted"
     );
     assert!(present.renamed_keys.is_empty());

@@ -30,6 +30,7 @@ pub fn terms() -> StreamTerms {
         crop_height: 32,
         outputs: OutputTerms::default(),
         vectors: 0,
+        records: 1,
     }
 }
 
@@ -356,6 +357,8 @@ impl Account {
             captured_ns: descriptor.captured_ns,
             deadline_ns: descriptor.deadline_ns.unwrap_or(u64::MAX),
             finished_ns: now_ns(),
+            sent_ns: now_ns(),
+            is_final: true,
         }
     }
 

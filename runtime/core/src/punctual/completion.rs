@@ -2,6 +2,7 @@
 
 use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
+use crate::config::Answers;
 use crate::event::{Answer, Finished};
 use crate::ids::{ActionId, ClientId, RequestId};
 use crate::punctual::Punctual;
@@ -144,8 +145,8 @@ impl Punctual {
                 continue;
             }
             self.life.end_promise(id.buffer, &self.tables);
-            let failure = self.life.requests.get(id.buffer).failure(Failure::Device);
-            let verdict = Verdict::Failed(failure);
+            let request = self.life.requests.get(id.buffer);
+            let verdict = request.failed(Failure::Device, self.now);
             self.life.finish(id.buffer, verdict, actions);
         }
     }
@@ -165,7 +166,11 @@ impl Punctual {
         let exit = request.stage;
         let table = self.tables.task(request.task);
         let answers = self.tables.own(table, exit).answers;
-        let request = self.life.complete_stage(buffer, answers.then_some(answer));
+        // One that comes too late does not replace an answer that its client has.
+        let counts_now = answers && (request.delivered.is_none() || self.now <= request.due);
+        let request = self
+            .life
+            .complete_stage(buffer, counts_now.then_some(answer));
         self.partitions[table.partition.index()].mark_dirty();
         let counts = exit.0 >= table.mandatory_exit.0;
         // From the mandatory exit on nothing is promised, and the work left is optional.
@@ -185,5 +190,17 @@ impl Punctual {
             return self.life.answer(buffer, self.now, actions);
         }
         self.life.put_back(buffer, &self.tables);
+        let each_exit = self.tables.task(request.origin).answers == Answers::EachExit;
+        if each_exit && request.holds_answer_from(table.mandatory_exit) {
+            let room = self.undelivered.push(self.life.requests.id(buffer));
+            debug_assert!(room.is_ok(), "a stage has at most BATCH_MAX members");
+        }
+    }
+
+    /// Sends the answers of this step whose requests are still open: a deeper one may come.
+    pub(super) fn deliver(&mut self, actions: &mut Actions) {
+        while let Some(id) = self.undelivered.pop() {
+            self.life.deliver(id, self.now, actions);
+        }
     }
 }

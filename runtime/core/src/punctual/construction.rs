@@ -84,6 +84,7 @@ impl Punctual {
             holds: Holds::default(),
             now: Instant::ZERO,
             ids: ActionIds::default(),
+            undelivered: heapless::Vec::new(),
             stale_events: 0,
             tables,
             ablations: Ablations::default(),

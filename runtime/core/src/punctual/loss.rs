@@ -23,7 +23,7 @@ impl Punctual {
             for id in &lost.members {
                 let request = self.life.requests.get(id.buffer);
                 if request.state.is_open() {
-                    let verdict = Verdict::Failed(request.failure(reason));
+                    let verdict = request.failed(reason, self.now);
                     self.life
                         .finish_running(*id, verdict, &self.tables, actions);
                 }

@@ -80,7 +80,7 @@ use alloc::boxed::Box;
 use crate::actions::Actions;
 use crate::counters::Counters;
 use crate::event::Event;
-use crate::ids::{ActionIds, PartitionId, TaskId};
+use crate::ids::{ActionIds, BATCH_MAX, PartitionId, RequestId, TaskId};
 use crate::policy::Policy;
 use crate::punctual::ablation::Ablations;
 use crate::punctual::arrivals::ArrivalPredictor;
@@ -136,6 +136,8 @@ pub(crate) struct Punctual {
     /// The time of this step. It never falls.
     now: Instant,
     ids: ActionIds,
+    /// The requests whose clients are to have the answers of this step at once, if they stay open.
+    undelivered: heapless::Vec<RequestId, BATCH_MAX>,
     stale_events: u64,
     ablations: Ablations,
 }
@@ -166,6 +168,8 @@ impl Policy for Punctual {
                 self.partitions[index].rearm(timer);
             }
         }
+        // After the decisions: what they ended has its answer with the verdict.
+        self.deliver(actions);
         // Last: requests that ended in this step no longer need their weights, so those can be evicted.
         self.fetch_weights(actions);
         debug_assert_eq!(self.check(), Ok(()));

@@ -5,7 +5,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::gain::best_gain;
-use crate::config::{ACCURACY_BINS, Config, Criticality, Delivery, ModelConfig, TaskConfig};
+use crate::config::{
+    ACCURACY_BINS, Answers, Config, Criticality, Delivery, ModelConfig, TaskConfig,
+};
 use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
 use crate::punctual::places::Places;
@@ -98,7 +100,7 @@ pub struct TaskTable {
     pub queue_max: u16,
     /// Buffers and queue places that only its conforming requests may take.
     pub reserved_buffers: u16,
-    pub answer_early: bool,
+    pub answers: Answers,
     pub weight: u16,
     /// The task to which it offloads frames that it would reject.
     pub offload_to: Option<TaskId>,
@@ -209,7 +211,7 @@ impl Tables {
                 batch_max: task.batch_max,
                 queue_max: task.queue_max,
                 reserved_buffers: validate::reserved_buffers(task) as u16,
-                answer_early: task.answer_early,
+                answers: task.answers,
                 weight: task.weight,
                 offload_to: task.offload_to,
                 latest: task.delivery == Delivery::LatestFrame,

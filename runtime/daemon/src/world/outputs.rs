@@ -11,8 +11,8 @@ use punctual_platform::areas::Area;
 pub struct TaskOutputs {
     /// The request buffers of its model's device.
     pub regions: Arc<ClaimedRegions>,
-    /// By stage: which half of an area its exit's outputs are in; none if its clients get nothing of that exit.
-    pub halves: Box<[Option<u8>]>,
+    /// By stage: which part of an area its exit's outputs are in; none if its clients get nothing of that exit.
+    pub parts: Box<[Option<u8>]>,
 }
 
 /// The areas that lie in request buffers. Never blocks, never allocates.
@@ -33,6 +33,8 @@ struct Lent {
     area: u16,
     /// Whose model's device the buffer is of.
     task: TaskId,
+    /// With an answer before the verdict: then the area is the client's, and the verdict's answer is in it.
+    handed: Option<HandedOver>,
     /// Its request has had its verdict.
     over: bool,
 }
@@ -137,6 +139,7 @@ impl LentAreas {
             sequence: ticket.sequence,
             area,
             task,
+            handed: None,
             over: false,
         });
     }
@@ -160,17 +163,30 @@ impl LentAreas {
         }
         lent.over = true;
         self.leaving += 1;
-        let area = lent.area;
-        let outputs = self.tasks[lent.task.index()].as_ref()?;
-        let half = reply.answer.filter(|_| !is_gone);
-        let half = half.and_then(|(exit, _)| *outputs.halves.get(exit.index())?);
-        let Some(half) = half else {
+        let (area, is_handed) = (lent.area, lent.handed.is_some());
+        let delivered = (!is_gone).then(|| self.hand_over(reply, client)).flatten();
+        if delivered.is_none() && !is_handed {
             client.areas.cancel(area);
+        }
+        delivered
+    }
+
+    /// The outputs that go with an answer, in the area that is the client's from its first answer on.
+    pub fn hand_over(&mut self, reply: &Reply, client: &mut ClientAreas) -> Option<Delivered> {
+        let buffer = usize::from(reply.request?.buffer);
+        let (ticket, lent) = (&reply.ticket, self.lent.get_mut(buffer)?.as_mut()?);
+        if (lent.client, lent.sequence) != (ticket.client, ticket.sequence) {
             return None;
-        };
+        }
+        let outputs = self.tasks[lent.task.index()].as_ref()?;
+        let (exit, _) = reply.answer?;
+        let part = (*outputs.parts.get(exit.index())?)?;
+        let areas = &mut client.areas;
         Some(Delivered {
-            handed: client.areas.hand_over(area),
-            not_finite: outputs.regions.not_finite(buffer, half) > 0,
+            handed: *lent
+                .handed
+                .get_or_insert_with(|| areas.hand_over(lent.area)),
+            not_finite: outputs.regions.not_finite(buffer, part) > 0,
         })
     }
 

@@ -11,7 +11,7 @@ use punctual_ipc::internals::{Fields, pair_with_outputs};
 use punctual_ipc::{ClientChannel, HandedOver, Submissions};
 
 use super::*;
-use crate::channels::Channels;
+use crate::channels::{Channels, Room};
 use crate::metrics::LendingMetrics;
 
 /// Reports the events that it was given; refuses all actions if `refuses`.
@@ -90,6 +90,7 @@ fn failed(slot: u16) -> Action {
         answer: None,
         captured: Instant::ZERO,
         deadline: Instant::ZERO,
+        delivered: None,
     })
 }
 
@@ -109,22 +110,27 @@ fn infer(id: u64) -> Infer {
     }
 }
 
+const ROOM: Room = Room {
+    slots: 2,
+    records: 8,
+};
+
 /// One client slot with two channel slots, two tasks for one model, one partition.
 fn world(device: ScriptedDevice) -> (DaemonWorld<ScriptedDevice>, Channels) {
     world_over(device, &Arc::new(ClaimedRegions::new(2, 16)))
 }
 
-/// As [`world`], whose request buffers are these. Clients of task 0 get outputs of stage 1, in the second half.
+/// As [`world`], whose request buffers are these. Clients of task 0 get outputs of stage 1, in the second part.
 fn world_over(
     device: ScriptedDevice,
     regions: &Arc<ClaimedRegions>,
 ) -> (DaemonWorld<ScriptedDevice>, Channels) {
     let outputs = TaskOutputs {
         regions: Arc::clone(regions),
-        halves: [None, Some(1)].into(),
+        parts: [None, Some(1)].into(),
     };
-    let mut channels = Channels::for_slots(&[2]).expect("descriptors");
-    let spare = Channels::for_slots(&[2]).expect("descriptors").scheduler;
+    let mut channels = Channels::with_room(&[ROOM]).expect("descriptors");
+    let spare = Channels::with_room(&[ROOM]).expect("descriptors").scheduler;
     let ends = std::mem::replace(&mut channels.scheduler, spare);
     let metrics = Metrics {
         lending: Some(LendingMetrics::with_counts(2, 1)),
@@ -427,6 +433,39 @@ fn write(regions: &ClaimedRegions, buffer: usize, not_finite: u32) {
     area.as_mut_slice()[4..8].copy_from_slice(&not_finite.to_ne_bytes());
     let head = area.as_slice()[..8].to_vec();
     claim.note_not_finite(&head);
+}
+
+#[test]
+fn all_answers_of_a_frame_are_in_one_area_which_no_other_frame_gets() {
+    let regions = Arc::new(ClaimedRegions::new(2, 16));
+    let (mut world, mut channels) = world_over(ScriptedDevice::default(), &regions);
+    let (_client, _submissions) = with_client(&mut channels);
+    channels.ports[0].inbound.push(arrival(1)).expect("room");
+    assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
+    world.carry_out(&prepare(1, 0));
+    let before_ns = clock::now_ns();
+    let Action::Reply(reply) = on_time(1, 0, 1) else {
+        unreachable!("it makes replies")
+    };
+    let handed = Some(HandedOver {
+        area: 0,
+        generation: 1,
+    });
+    for _ in 0..2 {
+        write(&regions, 0, 0);
+        world.carry_out(&Action::Deliver(reply));
+        let Ok(Outbound::Answer(answered)) = channels.ports[0].outbound.pop() else {
+            panic!("it is no verdict")
+        };
+        assert_eq!(answered.outputs, handed);
+        assert!(answered.decided_ns >= before_ns);
+        assert!(regions.claim(0).expect("free").area().is_some());
+    }
+    assert_eq!(world.clients[0].open, 1, "it has no verdict");
+    world.carry_out(&on_time(1, 0, 1));
+    assert_eq!(answered(&mut channels).outputs, handed);
+    assert_eq!(world.clients[0].open, 0);
+    assert!(regions.claim(0).expect("free").area().is_none());
 }
 
 #[test]

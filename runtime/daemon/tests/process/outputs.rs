@@ -269,3 +269,62 @@ fn a_task_that_wants_nothing_gets_nothing() {
     drop(client);
     daemon.stop();
 }
+
+#[test]
+fn each_exits_answer_comes_as_it_is_there_and_all_stay_readable_side_by_side() {
+    let manifest = MANIFEST.replace("slots = 3", "slots = 3\nanswers = \"each-exit\"");
+    let daemon = Daemon::start_in(folder(&manifest));
+    let mut client = connect(&daemon);
+    assert_eq!(client.terms().records, 2, "a network of two exits");
+    let mut early = 0;
+    for turn in 1..=40_u8 {
+        let grey = turn * 6;
+        let mut slot = client.slot(soon()).expect("a daemon").expect("a slot");
+        slot.pixels().fill(grey);
+        slot.set_vector("offset", &[0.0; 3]).expect("three numbers");
+        let sequence = slot.submit(now_ns(), None, Crop::default());
+        let sequence = sequence.expect("in order");
+        let mut answers = Vec::new();
+        while answers.last().is_none_or(|last: &Response| !last.is_final) {
+            let answer = client.answer(soon()).expect("a daemon").expect("in time");
+            assert_eq!(answer.verdict, Verdict::OnTime, "{answer:?}");
+            assert_eq!(answer.sequence, sequence);
+            if !answer.is_final {
+                let latest = client.latest().expect("an answer");
+                assert_eq!(latest.sequence, sequence);
+            }
+            answers.push(answer);
+        }
+        assert!(client.latest().is_none(), "nothing newer than the verdict");
+        // A client that is slow to look finds the deeper answer alone.
+        early += usize::from(answers.len() > 1);
+        for response in &answers {
+            let answer = response.answer.expect("an answer");
+            assert_eq!(answer.exit, u8::from(response.is_final));
+            let tones = response.outputs().and_then(|all| all.get("tones"));
+            let tones = tones.expect("an output").as_f32().expect("floats");
+            let expected = f32::from(grey) / 255.0 * (1.0 + f32::from(answer.exit));
+            assert!((tones[0] - expected).abs() < 1e-3, "{tones:?} {expected}");
+        }
+    }
+    assert!(
+        early > 0,
+        "no first answer was ever seen before the verdict"
+    );
+    drop(client);
+    let report = daemon.stop();
+    assert_eq!(report.tasks[0].on_time, 40);
+}
+
+#[test]
+fn a_client_that_asks_for_verdicts_alone_gets_no_other_record() {
+    let manifest = MANIFEST.replace("slots = 3", "slots = 3\nanswers = \"each-exit\"");
+    let daemon = Daemon::start_in(folder(&manifest));
+    let mut client = connect(&daemon);
+    for _ in 0..20 {
+        let response = ask(&mut client, 9, [0.0; 3]);
+        assert!(response.is_final && response.answer.is_some_and(|answer| answer.exit == 1));
+    }
+    drop(client);
+    daemon.stop();
+}

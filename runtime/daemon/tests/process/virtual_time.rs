@@ -250,7 +250,7 @@ impl<O: Oracle> World for Cameras<'_, O> {
             Action::Load { .. } | Action::Unload { .. } => {
                 unreachable!("the plan has no pages: all weights are resident")
             }
-            Action::Demote(_) | Action::Reinstate { .. } => {}
+            Action::Demote(_) | Action::Reinstate { .. } | Action::Deliver(_) => {}
             Action::Preempt { partition, action } => self.device.preempt(*partition, *action),
             Action::Reply(reply) => {
                 let task = reply.task.index();

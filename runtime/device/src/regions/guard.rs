@@ -5,9 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
+use punctual_core::STAGES_MAX;
 use punctual_platform::areas::Area;
+use punctual_types::AREA_HEAD_BYTES;
 
 use super::region::Region;
+
+const _: () = assert!(
+    4 * STAGES_MAX <= AREA_HEAD_BYTES as usize,
+    "a word for each exit"
+);
 
 /// Regions of one length, each usable by one holder at a time.
 pub struct ClaimedRegions {
@@ -18,7 +25,7 @@ pub struct ClaimedRegions {
     /// Where the outputs of the request in each go, if it has any; its holder's only.
     areas: Box<[UnsafeCell<Option<Area>>]>,
     /// What the head of each one's area said when its outputs were last written; see [`ClaimedRegions::not_finite`].
-    not_finite: Box<[[AtomicU32; 2]]>,
+    not_finite: Box<[[AtomicU32; STAGES_MAX]]>,
 }
 
 // SAFETY: `areas` is the only part that is not shared freely; an entry is reached through the claim of its region only,
@@ -45,15 +52,15 @@ impl ClaimedRegions {
         self.regions.iter().map(Region::place)
     }
 
-    /// How many values of the outputs in that half of the region's area are not finite, as its holder noted last. For
+    /// How many values of the outputs in that part of the region's area are not finite, as its holder noted last. For
     /// threads that cannot claim the region, as a deeper stage runs, and that have heard of the end of the stage which
-    /// wrote that half.
+    /// wrote that part.
     ///
     /// # Panics
-    /// If there is no such region or half.
-    pub fn not_finite(&self, index: usize, half: u8) -> u32 {
+    /// If there is no such region or part.
+    pub fn not_finite(&self, index: usize, part: u8) -> u32 {
         // Relaxed: published by the event that reports the stage.
-        self.not_finite[index][usize::from(half)].load(Ordering::Relaxed)
+        self.not_finite[index][usize::from(part)].load(Ordering::Relaxed)
     }
 
     /// A region whose claim is lent.

@@ -1,5 +1,6 @@
 //! The channel as one thread of a sensor process has it.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use punctual_platform::clock;
 use punctual_platform::shared_memory::Access;
 
 use super::connect::{Welcome, be_welcomed, map};
-use super::doorbell::{ASLEEP, AWAKE, BellWatch};
+use super::doorbell::{ASLEEP, ASLEEP_FOR_VERDICTS, AWAKE, BellWatch};
 use super::error::{ConnectError, Disconnected, SubmitError};
-use super::outputs::{OutputMemory, Outputs};
+use super::outputs::{Holds, OutputMemory, Outputs};
 use super::slot::{Claim, VectorError};
 use crate::bell::ClientBell;
 use crate::description::Description;
@@ -60,8 +61,12 @@ pub struct ClientChannel {
     submitted: Vec<u16>,
     /// How many were ever submitted; the last one's sequence.
     sequence: u64,
-    /// How many results were ever read.
+    /// How many verdicts were ever read.
     taken: u64,
+    /// Since when it has waited for a record, until it reads one.
+    waits_since_ns: Cell<Option<u64>>,
+    /// What the next descriptor says of the records that were read.
+    egress_ns: u64,
     outputs: Arc<OutputMemory>,
     /// One entry an area: the answer that it was handed over with, until its [`Outputs`] are taken.
     handed: Box<[Option<Answer>]>,
@@ -108,7 +113,7 @@ impl ClientChannel {
             import_buffers,
         } = welcome;
         let request_layout = RequestLayout::of(&terms, import_buffers);
-        let result_layout = ResultLayout::new(terms.slots, terms.results);
+        let result_layout = ResultLayout::of(&terms);
         let [requests, results, outputs, bell] = <[OwnedFd; 4]>::try_from(files)
             .map_err(|_| ConnectError::Memory("there must be four files"))?;
         let requests = map(requests, request_layout.bytes, Access::ReadWrite)?;
@@ -146,7 +151,7 @@ impl ClientChannel {
             import_buffers,
         } = memory;
         let request_layout = RequestLayout::of(&terms, import_buffers);
-        let result_layout = ResultLayout::new(terms.slots, terms.results);
+        let result_layout = ResultLayout::of(&terms);
         let watch = BellWatch::new(results.clone(), result_layout.bell);
         let outputs = OutputMemory {
             description: Arc::new(description),
@@ -154,6 +159,7 @@ impl ClientChannel {
             outputs,
             requests: requests.clone(),
             request_layout,
+            holds: (0..terms.outputs.areas).map(|_| Holds::default()).collect(),
         };
         Self {
             outputs: Arc::new(outputs),
@@ -167,6 +173,8 @@ impl ClientChannel {
             submitted: Vec::with_capacity(usize::from(terms.slots)),
             sequence: 0,
             taken: 0,
+            waits_since_ns: Cell::new(None),
+            egress_ns: 0,
             agreement,
             terms,
             socket,
@@ -202,7 +210,7 @@ impl ClientChannel {
         &self.outputs.description
     }
 
-    /// How many submissions have no result that was read.
+    /// How many submissions have no verdict that was read.
     #[must_use]
     pub fn unanswered(&self) -> u64 {
         // A faulty daemon may give more results than there were submissions.
@@ -270,7 +278,7 @@ impl ClientChannel {
         !self.free.is_empty()
     }
 
-    /// How many results can be taken.
+    /// How many records can be taken.
     ///
     /// # Errors
     /// If the daemon's count is impossible.
@@ -278,7 +286,7 @@ impl ClientChannel {
         Ok(self.result_ring.waiting()?)
     }
 
-    /// The next result; none if there is none yet.
+    /// The next record: a verdict, or an answer before it; none if there is none yet.
     ///
     /// # Errors
     /// If there will be none any more.
@@ -286,24 +294,44 @@ impl ClientChannel {
         let Some(cell) = self.result_ring.pop()? else {
             return Ok(None);
         };
-        self.taken += 1;
         let word = self.requests.word32(self.request_layout.results_taken);
         // Release pairs with the Acquire in `Results::push`: the cell was read.
         word.store(self.result_ring.head(), Ordering::Release);
         let record = ResultRecord::decode(&cell)?;
+        self.note_egress(record.sent_ns);
+        if record.is_final {
+            self.taken += 1;
+            let word = self.requests.word32(self.request_layout.verdicts_taken);
+            // Relaxed: a number that `Submissions::check_results_read` checks.
+            word.store(self.taken as u32, Ordering::Relaxed);
+        }
         self.note_outputs(&record)?;
         Ok(Some(record))
     }
 
-    /// The outputs of a result that was [taken](Self::take), once; none if it has none. A caller that takes results must take
-    /// their outputs as well, and let go of them: otherwise their areas are never free again.
+    /// How long a record took that this thread waited for. What comes while it does something else says nothing.
+    fn note_egress(&mut self, sent_ns: u64) {
+        let waited = self.waits_since_ns.take();
+        if waited.is_some_and(|since| since <= sent_ns) {
+            let took_ns = clock::now_ns().saturating_sub(sent_ns);
+            self.egress_ns = self.egress_ns.max(took_ns);
+        }
+    }
+
+    /// The outputs of a record that was [taken](Self::take), once; none if it has none. A caller that takes verdicts must
+    /// take their outputs as well, and let go of them: otherwise their areas are never free again.
     pub fn outputs(&mut self, record: &ResultRecord) -> Option<Outputs> {
         let answer = record.answer?;
         let handed = answer.outputs?;
         let noted = self.handed.get_mut(usize::from(handed.area))?;
         noted.take_if(|noted| noted.outputs == Some(handed))?;
         let memory = Arc::clone(&self.outputs);
-        Some(Outputs::new(memory, answer.exit, handed, answer.not_finite))
+        let outputs = Outputs::new(memory, answer.exit, handed, answer.not_finite);
+        if record.is_final {
+            // No deeper answer comes to this area: it goes back with the last of its outputs.
+            self.outputs.let_go(handed);
+        }
+        Some(outputs)
     }
 
     fn note_outputs(&mut self, record: &ResultRecord) -> Result<(), RecordError> {
@@ -316,6 +344,7 @@ impl ClientChannel {
             return Err(RecordError::Area { area, areas });
         };
         *noted = Some(answer);
+        self.outputs.hold_until_verdict(handed);
         Ok(())
     }
 
@@ -330,9 +359,29 @@ impl ClientChannel {
     /// come; false in the latter case.
     ///
     /// # Errors
-    /// If the daemon is gone. Results that it pushed before can still be taken.
+    /// If the daemon is gone. Records that it pushed before can still be taken.
     pub fn wait(&self, seen: u32, until_ns: Option<u64>) -> Result<bool, Disconnected> {
-        self.set_asleep(true);
+        self.wait_as(ASLEEP, seen, until_ns)
+    }
+
+    /// As [`wait`](Self::wait), but answers before their verdicts need not end it.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    pub fn wait_for_verdict(&self, seen: u32, until_ns: Option<u64>) -> Result<bool, Disconnected> {
+        self.wait_as(ASLEEP_FOR_VERDICTS, seen, until_ns)
+    }
+
+    /// This thread looks for records from now on, and for nothing else.
+    pub fn begin_to_wait(&self) {
+        self.waits_since_ns.set(Some(clock::now_ns()));
+    }
+
+    fn wait_as(&self, asleep: u32, seen: u32, until_ns: Option<u64>) -> Result<bool, Disconnected> {
+        if self.waits_since_ns.get().is_none() {
+            self.begin_to_wait();
+        }
+        self.set_asleep(asleep);
         let result = loop {
             if self.bell() != seen {
                 break Ok(true);
@@ -348,7 +397,10 @@ impl ClientChannel {
             let slice = until_ns.map_or(look, |until| until.min(look));
             self.watch.wait(seen, slice);
         };
-        self.set_asleep(self.watched);
+        self.set_asleep(if self.watched { ASLEEP } else { AWAKE });
+        if !matches!(result, Ok(true)) {
+            self.waits_since_ns.set(None);
+        }
         result
     }
 
@@ -357,15 +409,15 @@ impl ClientChannel {
     /// The daemon wakes two at a time.
     pub fn watch(&mut self) -> BellWatch {
         self.watched = true;
-        self.set_asleep(true);
+        self.set_asleep(ASLEEP);
         self.watch.clone()
     }
 
-    /// Whether a thread sleeps on the bell, so that the daemon must wake it.
-    fn set_asleep(&self, asleep: bool) {
+    /// Whether a thread sleeps on the bell, and for what the daemon must wake it.
+    fn set_asleep(&self, asleep: u32) {
         let word = self.requests.word32(self.request_layout.sleeping);
         // Relaxed: a wake-up too many does no harm, and for going to sleep there is the fence.
-        word.store(if asleep { ASLEEP } else { AWAKE }, Ordering::Relaxed);
+        word.store(asleep, Ordering::Relaxed);
         // Pairs with the fence in `Results::ring_bell`: either that sees the sleeper, or the
         // sleeper (or the kernel) sees the new count.
         fence(Ordering::SeqCst);
@@ -423,6 +475,7 @@ impl ClientChannel {
             deadline_ns,
             slot,
             crop,
+            egress_ns: std::mem::take(&mut self.egress_ns),
         };
         let generation = self.generations[usize::from(slot)];
         let format = self.terms.frame.format.code();

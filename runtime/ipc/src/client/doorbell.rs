@@ -9,6 +9,8 @@ use crate::region::Region;
 pub(crate) const AWAKE: u32 = 0;
 /// It sleeps on the bell.
 pub(crate) const ASLEEP: u32 = 1;
+/// It sleeps on the bell for verdicts: answers before them need not wake it.
+pub(crate) const ASLEEP_FOR_VERDICTS: u32 = 2;
 
 /// The daemon's bell, for a thread to wait for.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use punctual_platform::atomics::Ordering;
+use punctual_platform::atomics::{AtomicBool, AtomicU32, Ordering};
 
 use punctual_types::Element;
 
@@ -22,9 +22,53 @@ pub(crate) struct OutputMemory {
     /// Where releases are written.
     pub(super) requests: Region,
     pub(super) request_layout: RequestLayout,
+    /// One entry an area.
+    pub(super) holds: Box<[Holds]>,
 }
 
-/// The outputs of one answer. Their memory goes back to the daemon when this is dropped; as long as a client keeps too
+/// What keeps an area from going back to the daemon.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    /// The [`Outputs`] of it, and one for the channel from the first record that names it to the verdict.
+    count: AtomicU32,
+    /// Whether the channel's is among them. Only its thread looks at it.
+    until_verdict: AtomicBool,
+}
+
+impl OutputMemory {
+    /// The area is the client's: whatever becomes of its outputs, it stays so until the submission has its verdict.
+    pub(super) fn hold_until_verdict(&self, handed: HandedOver) {
+        let holds = &self.holds[usize::from(handed.area)];
+        // Relaxed, here and in `let_go`: only the channel's thread looks at it.
+        if !holds.until_verdict.swap(true, Ordering::Relaxed) {
+            // Relaxed: whoever lets go of the area has got its hold from this thread.
+            holds.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The submission has its verdict.
+    pub(super) fn let_go(&self, handed: HandedOver) {
+        let holds = &self.holds[usize::from(handed.area)];
+        if holds.until_verdict.swap(false, Ordering::Relaxed) {
+            self.release(handed);
+        }
+    }
+
+    /// One hold less. With the last, the area goes back to the daemon.
+    fn release(&self, handed: HandedOver) {
+        let holds = &self.holds[usize::from(handed.area)];
+        // Release: this holder's reading is over; Acquire: that of all others is, too, if this was the last.
+        if holds.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let word = self.request_layout.released(handed.area);
+            let word = self.requests.word32(word);
+            // Release pairs with the Acquire in `OutputAreas::released`: our reading is over.
+            word.store(handed.generation, Ordering::Release);
+        }
+    }
+}
+
+/// The outputs of one answer. Their memory, which all answers of a frame share, goes back to the daemon when the last of them is dropped, but not before
+/// the verdict; as long as a client keeps too
 /// many, its submissions are rejected ([`NoArea`](crate::Rejection::NoArea)). It outlives its channel and its daemon.
 pub struct Outputs {
     memory: Arc<OutputMemory>,
@@ -47,6 +91,9 @@ impl Outputs {
         handed: HandedOver,
         not_finite: bool,
     ) -> Self {
+        let holds = &memory.holds[usize::from(handed.area)];
+        // Relaxed: the channel, or the outputs that are cloned, hold the area.
+        holds.count.fetch_add(1, Ordering::Relaxed);
         Self {
             memory,
             exit,
@@ -103,12 +150,21 @@ impl Outputs {
     }
 }
 
+impl Clone for Outputs {
+    /// The same outputs, held once more.
+    fn clone(&self) -> Self {
+        Self::new(
+            Arc::clone(&self.memory),
+            self.exit,
+            self.handed,
+            self.not_finite,
+        )
+    }
+}
+
 impl Drop for Outputs {
     fn drop(&mut self) {
-        let word = self.memory.request_layout.released(self.handed.area);
-        let word = self.memory.requests.word32(word);
-        // Release pairs with the Acquire in `OutputAreas::released`: our reading is over.
-        word.store(self.handed.generation, Ordering::Release);
+        self.memory.release(self.handed);
     }
 }
 

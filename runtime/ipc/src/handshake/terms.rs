@@ -10,6 +10,8 @@ use crate::frame::{FrameError, FrameSpec};
 pub(crate) const SLOTS_MAX: u16 = 256;
 /// The most results that can wait for a client.
 pub(crate) const RESULTS_MAX: u32 = 4096;
+/// The most records of a submission: a network has no more exits.
+const RECORDS_MAX: u8 = 16;
 const DESCRIPTION_BYTES_MAX: u32 = 4 << 20;
 /// Most numbers that come with a frame.
 const NUMBERS_MAX: u16 = VECTORS_MAX as u16 * VECTOR_LENGTH_MAX as u16;
@@ -35,6 +37,8 @@ pub struct StreamTerms {
     pub outputs: OutputTerms,
     /// How many numbers come with each frame.
     pub vectors: u16,
+    /// How many records a submission gets at most: 1 is its verdict alone, more are answers before it.
+    pub records: u8,
 }
 
 /// Sizes of the outputs file: a [description](crate::Description), then areas.
@@ -68,6 +72,9 @@ pub enum TermsError {
     /// More numbers than come with a frame.
     #[error("{0} numbers with each frame: at most {NUMBERS_MAX}")]
     Vectors(u16),
+    /// No record for a verdict, or more than a network has exits.
+    #[error("{0} records a submission: there must be 1 to {RECORDS_MAX}")]
+    Records(u8),
     /// The crop is empty or larger than the frame.
     #[error("a crop of {width} x {height} in a frame of {frame_width} x {frame_height} pixels")]
     Crop {
@@ -104,7 +111,16 @@ impl StreamTerms {
         if self.vectors > NUMBERS_MAX {
             return Err(TermsError::Vectors(self.vectors));
         }
+        if !(1..=RECORDS_MAX).contains(&self.records) {
+            return Err(TermsError::Records(self.records));
+        }
         self.outputs.check()
+    }
+
+    /// How many records the ring of results has room for: whatever submissions get without a verdict that was read.
+    #[must_use]
+    pub const fn result_cells(&self) -> u32 {
+        (self.results * self.records as u32).next_power_of_two()
     }
 
     /// The furthest that a crop can lie.
@@ -149,6 +165,7 @@ pub mod tests {
             crop_height: 192,
             outputs: OutputTerms::default(),
             vectors: 0,
+            records: 1,
         }
     }
 
@@ -193,6 +210,10 @@ pub mod tests {
             ),
         ] {
             assert_eq!(bad.check(), Err(error));
+        }
+        for records in [0, 17] {
+            let bad = StreamTerms { records, ..terms() };
+            assert_eq!(bad.check(), Err(TermsError::Records(records)));
         }
         let most = |vectors| StreamTerms { vectors, ..terms() };
         assert_eq!(most(16_384).check(), Ok(()));

@@ -51,7 +51,7 @@ impl ServerChannel {
     ) -> Self {
         let shared = Shared {
             request_layout: RequestLayout::of(&terms, buffers.is_some()),
-            result_layout: ResultLayout::new(terms.slots, terms.results),
+            result_layout: ResultLayout::of(&terms),
             slots: SlotTable::new(terms.slots),
             terms,
             socket,

@@ -8,7 +8,7 @@ use punctual_platform::futex::{self, Scope};
 
 use super::fault::ChannelFault;
 use super::shared::Shared;
-use crate::client::AWAKE;
+use crate::client::{ASLEEP_FOR_VERDICTS, AWAKE};
 use crate::result::ResultRecord;
 use crate::ring::{PositionError, RingWriter};
 use crate::socket;
@@ -37,22 +37,24 @@ impl Results {
         }
     }
 
-    /// Gives the submission's slot back, if that was not done before, and tells the client what
-    /// became of it. There is room: [`Submissions::poll`](super::Submissions::poll) takes nothing
+    /// Gives the submission's slot back with its verdict, if that was not done before, and tells the client what
+    /// becomes of it. There is room: [`Submissions::poll`](super::Submissions::poll) takes nothing
     /// for whose result there is none.
     ///
     /// # Errors
     /// If the client's position is impossible: the result goes nowhere, and the client must be ended. The slot is given
     /// back all the same.
     pub fn push(&mut self, record: &ResultRecord) -> Result<(), ChannelFault> {
-        // First: a client that has seen the result finds the slot free.
-        self.shared.release(record.slot, record.sequence);
+        // First: a client that has seen the verdict finds the slot free.
+        if record.is_final {
+            self.shared.release(record.slot, record.sequence);
+        }
         let taken = self.shared.request_layout.results_taken;
         // Acquire pairs with the Release in `ClientChannel::take`: it has read the cells before.
         let taken = self.shared.requests.word32(taken).load(Ordering::Acquire);
         match self.ring.push(&record.encode(), taken) {
             Ok(true) => {
-                self.ring_bell();
+                self.ring_bell(record.is_final);
                 Ok(())
             }
             Ok(false) => Err(self.full(taken)),
@@ -62,7 +64,7 @@ impl Results {
 
     /// Its position went backwards, or it would have room.
     fn full(&self, taken: u32) -> ChannelFault {
-        let capacity = self.shared.terms.results;
+        let capacity = self.shared.terms.result_cells();
         ChannelFault::Results(PositionError {
             theirs: taken,
             ours: taken.wrapping_add(capacity),
@@ -70,7 +72,7 @@ impl Results {
         })
     }
 
-    fn ring_bell(&mut self) {
+    fn ring_bell(&mut self, for_verdict: bool) {
         self.bell = self.bell.wrapping_add(1);
         let bell = self.shared.results.word32(self.shared.result_layout.bell);
         // Release pairs with the Acquire in `ClientChannel::bell`: the result is there.
@@ -81,7 +83,12 @@ impl Results {
         let sleeping = self.shared.request_layout.sleeping;
         let sleeping = self.shared.requests.word32(sleeping);
         // Relaxed: partner of the store in `ClientChannel::set_asleep`; the fences order both.
-        if sleeping.load(Ordering::Relaxed) != AWAKE {
+        let waits = match sleeping.load(Ordering::Relaxed) {
+            AWAKE => false,
+            ASLEEP_FOR_VERDICTS => for_verdict,
+            _ => true,
+        };
+        if waits {
             futex::wake(std::ptr::from_ref(bell), WAITERS_MAX, Scope::Machine);
         }
     }
@@ -90,6 +97,6 @@ impl Results {
 impl Drop for Results {
     fn drop(&mut self) {
         socket::hang_up(self.shared.socket.as_fd());
-        self.ring_bell();
+        self.ring_bell(true);
     }
 }

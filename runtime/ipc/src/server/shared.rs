@@ -36,7 +36,7 @@ pub(super) struct Shared {
 
 /// Publishes the first generation of each slot, before the client sees the memory.
 pub(crate) fn free_slots(terms: &StreamTerms, results: &Region) {
-    let layout = ResultLayout::new(terms.slots, terms.results);
+    let layout = ResultLayout::of(terms);
     for slot in 0..terms.slots {
         publish(results, &layout, slot, FIRST_GENERATION);
     }

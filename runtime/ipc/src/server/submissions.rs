@@ -122,10 +122,10 @@ impl Submissions {
         Ok(descriptor)
     }
 
-    /// There must be room for this submission's result.
+    /// There must be room for this submission's records.
     fn check_results_read(&self, sequence: u64) -> Result<(), ChannelFault> {
         let layout = &self.shared.request_layout;
-        let read = self.shared.requests.word32(layout.results_taken);
+        let read = self.shared.requests.word32(layout.verdicts_taken);
         // Relaxed: a number that is checked, not a promise about other memory.
         let unread = (sequence as u32).wrapping_sub(read.load(Ordering::Relaxed));
         let capacity = self.shared.terms.results;

@@ -24,6 +24,8 @@ fn answer(submissions: &mut Submissions, results: &mut punctual_ipc::Results) ->
             captured_ns: descriptor.captured_ns,
             deadline_ns: 0,
             finished_ns: 0,
+            sent_ns: 0,
+            is_final: true,
         })
         .unwrap();
     descriptor.sequence
@@ -66,6 +68,8 @@ fn slots_can_be_held_several_at_once_and_submitted_in_any_order() {
                 captured_ns: 0,
                 deadline_ns: 0,
                 finished_ns: 0,
+                sent_ns: 0,
+                is_final: true,
             })
             .unwrap();
     }

@@ -30,6 +30,8 @@ fn record(slot: u16, sequence: u64) -> ResultRecord {
         captured_ns: 0,
         deadline_ns: 0,
         finished_ns: 0,
+        sent_ns: 0,
+        is_final: true,
     }
 }
 
@@ -56,8 +58,8 @@ fn twenty_thousand_hostile_clients_are_survived_and_every_fault_is_met() {
 
 #[test]
 fn every_word_of_a_descriptor_is_looked_at() {
-    // Words 1 and 2 are the capture time and the deadline, of which the channel believes anything.
-    for word in [0, 3, 4, 5, 6, 7] {
+    // Words 1, 2 and 6 are the capture time, the deadline, and how long records took: the channel believes anything.
+    for word in [0, 3, 4, 5, 7] {
         let (mut submissions, _results, _client, fields) = submitted();
         fields
             .requests
@@ -104,7 +106,7 @@ fn every_impossible_ring_position_is_refused() {
 fn positions_in_the_result_ring_are_checked_on_both_sides_of_the_work() {
     for taken in [2, 1 << 31] {
         let (mut submissions, _results, _client, fields) = submitted();
-        let word = fields.requests.word32(fields.results_taken);
+        let word = fields.requests.word32(fields.verdicts_taken);
         word.store(taken, Ordering::Relaxed);
         let fault = submissions.poll().unwrap_err();
         assert!(

@@ -2,6 +2,7 @@
 
 mod client_side;
 mod corpus;
+mod each_exit;
 mod garbage;
 mod handshake;
 #[path = "../../../../testing/fuzz/ipc/hostile_client.rs"]

@@ -29,6 +29,8 @@ fn record(sequence: u64, slot: u16, handed: HandedOver, not_finite: bool) -> Res
         captured_ns: 0,
         deadline_ns: u64::MAX,
         finished_ns: 0,
+        sent_ns: 0,
+        is_final: true,
     }
 }
 

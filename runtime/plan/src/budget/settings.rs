@@ -155,7 +155,7 @@ fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
         batch_max: task.batch_max,
         queue_max: task.queue_depth,
         reserved: task.reserved,
-        answer_early: task.answer_early,
+        answers: task.answers,
         weight: task.weight,
         offload_to: None,
         delivery: task.delivery,

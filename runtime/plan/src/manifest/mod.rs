@@ -21,7 +21,7 @@ pub(crate) use places::{PlaceChoice, RawPlace, RawPlaces};
 pub use socket::{METRICS_SUFFIX, SocketRule};
 pub(crate) use vector::RawVector;
 
-use punctual_core::{Criticality, Delivery, Nanos};
+use punctual_core::{Answers, Criticality, Delivery, Nanos};
 use punctual_diagnostics::{
     Document, Place, Problems, RemovedKey, RenamedKey, Section, Spanned, unique,
 };
@@ -42,11 +42,24 @@ const DAEMON_RENAMED: [RenamedKey; 5] = [
 ];
 
 /// Keys of `[[task]]` that had other names.
-const TASK_RENAMED: [RenamedKey; 4] = [
+const TASK_RENAMED: [RenamedKey; 3] = [
     RenamedKey::new("queue", "queue_depth"),
     RenamedKey::new("own_buffers", "import_buffers"),
-    RenamedKey::new("eager", "answer_early"),
     RenamedKey::new("spill", "offload_to"),
+];
+
+const EARLY: &str = "write `answers = \"early\"` for `true`, and nothing for `false`";
+
+/// Keys that `[[task]]` once had.
+const TASK_REMOVED: [RemovedKey; 2] = [
+    RemovedKey {
+        key: "answer_early",
+        instead: EARLY,
+    },
+    RemovedKey {
+        key: "eager",
+        instead: EARLY,
+    },
 ];
 
 const QUEUE_MAX: u64 = 64;
@@ -140,7 +153,7 @@ pub(crate) struct RawTask {
     pub(crate) unpromised: Vec<&'static str>,
     pub(crate) slots: Option<u16>,
     pub(crate) reserved: Option<Spanned<bool>>,
-    pub(crate) answer_early: bool,
+    pub(crate) answers: Answers,
     pub(crate) weight: u16,
     pub(crate) offload_to: Option<Spanned<String>>,
     pub(crate) delivery: Delivery,
@@ -310,7 +323,9 @@ impl RawTask {
     }
 
     fn read(section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
-        let mut section = section.with_renamed(&TASK_RENAMED);
+        let mut section = section
+            .with_renamed(&TASK_RENAMED)
+            .with_removed(&TASK_REMOVED);
         let before = problems.count();
         let s = &mut section;
         let name = s.name(problems);
@@ -338,7 +353,9 @@ impl RawTask {
             .optional::<u64>("slots", problems)
             .map(|at| at.within(2..=64, " slots", problems).value as u16);
         let reserved = s.optional("reserved", problems);
-        let answer_early = s.or("answer_early", false, problems).value;
+        let answers = s
+            .optional_word("answers", &ANSWERS, problems)
+            .unwrap_or_default();
         let weight = s.whole("weight", 1, 1..=1_000, problems).value as u16;
         let offload_to = s.optional("offload_to", problems);
         let delivery = s
@@ -368,7 +385,7 @@ impl RawTask {
             unpromised,
             slots,
             reserved,
-            answer_early,
+            answers,
             weight,
             offload_to,
             delivery,
@@ -385,6 +402,12 @@ impl RawTask {
 const CRITICALITIES: [(&str, Criticality); 2] = [
     ("real-time", Criticality::RealTime),
     ("best-effort", Criticality::BestEffort),
+];
+
+const ANSWERS: [(&str, Answers); 3] = [
+    ("final", Answers::Final),
+    ("early", Answers::Early),
+    ("each-exit", Answers::EachExit),
 ];
 
 const DELIVERIES: [(&str, Delivery); 2] = [

@@ -1,11 +1,13 @@
 //! The outputs that tasks want, and where they lie.
 
+use punctual_core::Answers;
 use punctual_diagnostics::{Bytes, Place, Problems, Rule};
 use punctual_model::{Network, Output, OutputLayout};
 use punctual_types::AREA_BYTES_MAX;
 use thiserror::Error;
 
 use super::models::Model;
+use super::offload::taker;
 use super::tasks::Task;
 use crate::manifest::RawTask;
 
@@ -79,6 +81,15 @@ pub(super) fn wanted(
     (problems.count() == before).then_some(names)
 }
 
+/// How many records a frame gets at most: where each answer is delivered, one for each exit that counts.
+pub(super) fn records(answers: Answers, mandatory: u8, network: &Network) -> u8 {
+    if answers != Answers::EachExit {
+        return 1;
+    }
+    let stages = network.stages.iter().skip(mandatory.into());
+    stages.filter(|stage| stage.exit.is_some()).count().max(1) as u8
+}
+
 /// Notes thresholds of a network that has no confidence.
 pub(super) fn check_thresholds(raw: &RawTask, model: &Model<'_>, problems: &mut Problems<'_>) {
     if model.package.network().has_confidence() {
@@ -102,7 +113,12 @@ pub(super) fn layouts(
             let mut all = users().flat_map(|task| &task.outputs);
             all.any(|wanted| wanted == name)
         };
-        OutputLayout::of(model.package.network(), wanted)
+        let network = model.package.network();
+        if deliver_each_exit(tasks, position) {
+            OutputLayout::of_each_exit(network, wanted)
+        } else {
+            OutputLayout::of(network, wanted)
+        }
     });
     let layouts: Vec<OutputLayout> = layouts.collect();
     for task in tasks.iter_mut().filter(|task| !task.outputs.is_empty()) {
@@ -113,6 +129,16 @@ pub(super) fn layouts(
         task.area_bytes = bytes;
     }
     layouts
+}
+
+/// Whether the model at this position answers a task whose clients get the answer of each exit: its own, or one that offloads
+/// frames to it.
+fn deliver_each_exit(tasks: &[Task], position: usize) -> bool {
+    tasks.iter().any(|task| {
+        let taker = taker(task, tasks);
+        let models = [Some(task.model), taker.map(|it| tasks[it.index()].model)];
+        task.answers == Answers::EachExit && models.contains(&Some(position))
+    })
 }
 
 /// Whether answers of either model, by position, have the same outputs at the same places.

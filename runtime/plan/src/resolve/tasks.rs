@@ -1,6 +1,6 @@
 //! Tasks: what they name is looked up, and what they are promised is complete.
 
-use punctual_core::{Criticality, Delivery, Nanos};
+use punctual_core::{Answers, Criticality, Delivery, Nanos};
 use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned};
 use serde::Serialize;
 use thiserror::Error;
@@ -54,8 +54,10 @@ pub struct ChannelPlan {
     pub slot_bytes: u64,
     /// Entries of the submission ring, a power of two.
     pub submissions: u16,
-    /// Entries of the result ring, a power of two.
+    /// Submissions that may be without a verdict that the client has read, a power of two.
     pub results: u16,
+    /// The most records that a submission gets: its verdict, and answers before it.
+    pub records: u8,
     /// Bytes of what a client is told of its answers, at most: names of classes, outputs, vectors.
     pub description_bytes: u64,
     /// Numbers that come with a frame.
@@ -77,7 +79,8 @@ impl ChannelPlan {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let ring = |entries: u16| (entries as u64 * 64).next_multiple_of(PAGE) + PAGE;
-        let rings = ring(self.submissions) + ring(self.results);
+        let results = self.results.saturating_mul(self.records.into());
+        let rings = ring(self.submissions) + ring(results.next_power_of_two());
         let slots = u64::from(self.slots);
         let vectors = (slots * (4 * self.vectors).next_multiple_of(64)).next_multiple_of(PAGE);
         slots * self.slot_bytes + rings + vectors + self.description_bytes.next_multiple_of(PAGE)
@@ -107,7 +110,9 @@ pub(crate) struct Task {
     pub(crate) clients: u16,
     pub(crate) slots: u16,
     pub(crate) reserved: bool,
-    pub(crate) answer_early: bool,
+    pub(crate) answers: Answers,
+    /// The most records that a submission gets.
+    pub(crate) records: u8,
     pub(crate) weight: u16,
     /// The task that takes on what this one would refuse.
     pub(crate) offload_to: Option<Spanned<String>>,
@@ -149,6 +154,7 @@ impl Task {
             // A slot is free again with its answer, which may be read later: a client that is
             // behind can go on submitting for another queue's length.
             results: (self.slots + self.queue_depth).next_power_of_two(),
+            records: self.records,
             description_bytes: self.description_bytes,
             vectors: self.vectors.iter().map(|v| u64::from(v.length)).sum(),
             area_bytes: self.area_bytes,
@@ -231,7 +237,8 @@ fn task(
         // One more than can be queued: a client fills a frame while the others wait.
         slots: raw.slots.unwrap_or(queue_depth + 1),
         reserved: raw.is_reserved(),
-        answer_early: raw.answer_early,
+        answers: raw.answers,
+        records: outputs::records(raw.answers, exit?, found?.package.network()),
         weight: raw.weight,
         offload_to: raw.offload_to.clone(),
         delivery: raw.delivery,

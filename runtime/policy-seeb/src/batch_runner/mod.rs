@@ -193,6 +193,7 @@ impl BatchRunner {
             answer,
             captured: request.captured,
             deadline: request.deadline,
+            delivered: None,
         }));
     }
 
@@ -250,6 +251,7 @@ impl BatchRunner {
             answer: None,
             captured,
             deadline,
+            delivered: None,
         }));
     }
 

@@ -3,7 +3,7 @@
 use super::SURE;
 use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
 use punctual_core::{
-    Confidence, Criticality, Infer, Nanos, StageId, StageTime, TaskConfig, TaskId, Verdict,
+    Answers, Confidence, Criticality, Infer, Nanos, StageId, StageTime, TaskConfig, TaskId, Verdict,
 };
 use punctual_policy_testing::world::{Nature, UNSURE, World};
 
@@ -71,7 +71,7 @@ fn an_answer_waits_for_capacity_until_the_next_stage_could_not_end_in_time() {
 #[test]
 fn an_eager_task_does_not_wait_for_capacity() {
     let eager = TaskConfig {
-        answer_early: true,
+        answers: Answers::Early,
         ..task(0, ms(20), ms(40))
     };
     let tasks = vec![eager, task(1, ms(4), ms(8))];

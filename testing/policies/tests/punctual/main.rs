@@ -8,6 +8,7 @@ mod arrivals;
 mod best_effort;
 mod demotion;
 mod depth;
+mod each_exit;
 mod exhaustive;
 mod guarantee;
 mod latest;

@@ -3,8 +3,8 @@
 
 use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
 use punctual_core::{
-    Config, Criticality, Nanos, PartitionId, PunctualConfig, Rejection, Scheduler, StageId,
-    TaskConfig, Verdict, offline,
+    Answers, Config, Criticality, Nanos, PartitionId, PunctualConfig, Rejection, Scheduler,
+    StageId, TaskConfig, Verdict, offline,
 };
 use punctual_policy_testing::world::{Exact, World};
 
@@ -15,7 +15,7 @@ const C: u16 = 2;
 fn example() -> Config {
     let eager = |model, deadline, period, exit| TaskConfig {
         mandatory_exit: StageId(exit),
-        answer_early: true,
+        answers: Answers::Early,
         batch_max: 1,
         ..task(model, ms(deadline), ms(period))
     };

@@ -32,6 +32,7 @@ fn reply(submission: &Submission, verdict: Verdict) -> Reply {
         )),
         captured: submission.captured,
         deadline: Instant::FAR_FUTURE,
+        delivered: None,
     }
 }
 

@@ -238,6 +238,7 @@ impl Auditor {
             }
             Action::Demote(demotion) => self.demoted(demotion),
             Action::Reinstate { partition, model } => self.reinstated(*partition, *model),
+            Action::Deliver(reply) => self.delivered(reply),
             Action::Reply(reply) => self.verdict(reply),
         };
         if let Err(violation) = outcome {
@@ -295,6 +296,9 @@ impl Auditor {
 
     /// What has to be true once a step's actions are all known.
     fn close_step(&mut self) {
+        if self.punctual {
+            self.check_deliveries();
+        }
         match std::mem::replace(&mut self.subject, Subject::Other) {
             Subject::Arrived(key) => {
                 let open = self.log.open.get(&key);

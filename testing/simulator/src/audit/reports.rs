@@ -38,6 +38,7 @@ impl Auditor {
                 gone: false,
                 next_stage: 0,
                 answer: None,
+                delivered: None,
                 in_contract,
                 promised_in: None,
                 mandatory: false,

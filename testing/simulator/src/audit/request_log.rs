@@ -22,6 +22,13 @@ pub(super) enum Place {
     Running(ActionId),
 }
 
+/// An answer that went to the client before the verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Delivered {
+    pub(super) answer: (StageId, Answer),
+    pub(super) at: Instant,
+}
+
 /// A submission without a verdict.
 #[derive(Clone, Debug)]
 pub(super) struct Submission {
@@ -40,6 +47,8 @@ pub(super) struct Submission {
     pub(super) gone: bool,
     pub(super) next_stage: u8,
     pub(super) answer: Option<(StageId, Answer)>,
+    /// The last answer that its client got before the verdict, and when.
+    pub(super) delivered: Option<Delivered>,
     /// It came when its task's contract allows it.
     pub(super) in_contract: bool,
     /// Its deadline was promised, in this epoch of the claims.

@@ -1,11 +1,11 @@
 //! Whether a verdict fits what happened, and whether it breaks a promise.
 
-use punctual_core::{Delivery, Failure, PartitionId, Rejection, Reply, Verdict};
+use punctual_core::{Answers, Delivery, Failure, Instant, PartitionId, Rejection, Reply, Verdict};
 
 use super::auditor::{Auditor, Subject};
 use super::claims::is_real_time;
 use super::floor::Flight;
-use super::request_log::{Key, Place, Submission, key};
+use super::request_log::{Delivered, Key, Place, Submission, key};
 use super::violation::Violation;
 
 impl Auditor {
@@ -36,6 +36,7 @@ impl Auditor {
         let others = [
             self.check_buffer(reply, &submission),
             check_answer(reply, &submission, mandatory_exit),
+            check_delivered(reply, &submission),
             self.check_fit(key, reply, &submission),
             room,
         ];
@@ -66,7 +67,9 @@ impl Auditor {
                 match reply.verdict {
                     Verdict::Failed(_) => lost,
                     // The last moment has come for an answer that it holds: what still runs is a deeper stage.
-                    Verdict::OnTime | Verdict::Late => counts && submission.leave_by <= self.now,
+                    Verdict::OnTime | Verdict::Late => {
+                        counts && (lost || submission.leave_by <= self.now)
+                    }
                     Verdict::Rejected(_) => false,
                 }
             }
@@ -78,6 +81,62 @@ impl Auditor {
             task: submission.task,
             request,
         })
+    }
+
+    fn is_in_time(&self, at: Instant, submission: &Submission) -> bool {
+        at + self.config.egress_bound <= submission.deadline
+    }
+
+    /// An answer goes to its client before the verdict.
+    pub(super) fn delivered(&mut self, reply: &Reply) -> Result<(), Violation> {
+        let key = key(reply.ticket);
+        let Some(submission) = self.log.open.get(&key) else {
+            return Err(Violation::VerdictWithoutSubmission {
+                task: reply.task,
+                sequence: reply.ticket.sequence,
+            });
+        };
+        let verdict = if self.is_in_time(self.now, submission) {
+            Verdict::OnTime
+        } else {
+            Verdict::Late
+        };
+        let wanted = self.task(submission.origin).answers == Answers::EachExit && !submission.gone;
+        let mandatory = self.task(submission.task).mandatory_exit;
+        let before = submission.delivered.map(|delivered| delivered.answer.0);
+        let answer = submission
+            .answer
+            .filter(|(exit, _)| *exit >= mandatory && Some(*exit) > before);
+        let right = wanted
+            && (reply.task, reply.request) == (submission.origin, submission.request)
+            && (reply.answer, reply.verdict, reply.delivered) == (answer, verdict, None);
+        let Some(answer) = answer.filter(|_| right) else {
+            return Err(wrong_delivery(reply));
+        };
+        let at = self.now;
+        if let Some(submission) = self.log.open.get_mut(&key) {
+            submission.delivered = Some(Delivered { answer, at });
+        }
+        Ok(())
+    }
+
+    /// The client of each open request has the deepest answer that it holds and that came in time.
+    pub(super) fn check_deliveries(&mut self) {
+        let kept_back = |submission: &&Submission| {
+            let mandatory = self.task(submission.task).mandatory_exit;
+            let delivered = submission.delivered;
+            self.task(submission.origin).answers == Answers::EachExit
+                && !submission.gone
+                && (delivered.is_none() || self.is_in_time(self.now, submission))
+                && submission.answer.is_some_and(|answer| {
+                    answer.0 >= mandatory && delivered.is_none_or(|it| it.answer != answer)
+                })
+        };
+        let late = self.log.open.iter().filter(|(_, s)| kept_back(s));
+        let found: Vec<_> = late.map(|(key, s)| (s.origin, key.2)).collect();
+        for (task, sequence) in found {
+            self.found(Violation::WrongDelivery { task, sequence });
+        }
     }
 
     /// A request that is refused for lack of room must find none.
@@ -101,7 +160,7 @@ impl Auditor {
     }
 
     fn check_fit(&self, key: Key, reply: &Reply, submission: &Submission) -> Result<(), Violation> {
-        let in_time = self.now + self.config.egress_bound <= submission.deadline;
+        let in_time = self.is_in_time(reply.delivered.unwrap_or(self.now), submission);
         let real_time = is_real_time(self.task(submission.task));
         let arriving = self.subject == Subject::Arrived(key);
         let preparing = self.subject == Subject::Prepared(key);
@@ -227,7 +286,9 @@ impl Auditor {
 fn check_answer(reply: &Reply, submission: &Submission, mandatory: u8) -> Result<(), Violation> {
     let answered = matches!(reply.verdict, Verdict::OnTime | Verdict::Late);
     let right = if answered {
-        reply.answer == submission.answer
+        // What came too late does not replace what the client has.
+        let is_delivered = reply.delivered.is_some();
+        (is_delivered || reply.answer == submission.answer)
             && reply.answer.is_some_and(|(exit, _)| exit.0 >= mandatory)
     } else {
         reply.answer.is_none()
@@ -239,4 +300,25 @@ fn check_answer(reply: &Reply, submission: &Submission, mandatory: u8) -> Result
         task: submission.task,
         sequence: reply.ticket.sequence,
     })
+}
+
+/// An answer that its client has stays, or is replaced by a deeper one.
+fn check_delivered(reply: &Reply, submission: &Submission) -> Result<(), Violation> {
+    let gone = reply.verdict == Verdict::Failed(Failure::ClientGone);
+    let right = match (submission.delivered, reply.answer) {
+        (None, _) => reply.delivered.is_none(),
+        (Some(before), Some(answer)) if before.answer == answer => {
+            reply.delivered == Some(before.at)
+        }
+        (Some(before), Some(deeper)) => deeper.0 > before.answer.0 && reply.delivered.is_none(),
+        (Some(_), None) => gone,
+    };
+    right.then_some(()).ok_or(wrong_delivery(reply))
+}
+
+fn wrong_delivery(reply: &Reply) -> Violation {
+    Violation::WrongDelivery {
+        task: reply.task,
+        sequence: reply.ticket.sequence,
+    }
 }

@@ -199,6 +199,10 @@ pub enum Violation {
     /// An answer that is missing, is not the deepest one reached, or comes from too shallow an exit.
     #[error("task {}: the submission {sequence} got an answer that is not its own", task.0)]
     WrongAnswer { task: TaskId, sequence: u64 },
+    /// An answer before the verdict that is not wanted, not the deepest or not at once; or a verdict that takes back what
+    /// the client has.
+    #[error("task {}: the submission {sequence} has an answer delivered wrongly, or not at once", task.0)]
+    WrongDelivery { task: TaskId, sequence: u64 },
 }
 
 /// The five invariants of the scheduler's contract, and the order of the record that they rest on.
@@ -254,7 +258,8 @@ impl Violation {
             | Self::WrongBatch { .. }
             | Self::WrongPreemption { .. }
             | Self::WrongVerdict { .. }
-            | Self::WrongAnswer { .. } => Invariant::WellFormed,
+            | Self::WrongAnswer { .. }
+            | Self::WrongDelivery { .. } => Invariant::WellFormed,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use punctual_core::{
-    ClientId, Confidence, Criticality, Delivery, Instant, ModelId, Nanos, PartitionId,
+    Answers, ClientId, Confidence, Criticality, Delivery, Instant, ModelId, Nanos, PartitionId,
     Partitioning, PolicySpec, PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Units,
     Weights,
 };
@@ -231,7 +231,7 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
         batch_max: [1, 2, 4, 8][random.below(4) as usize],
         queue_max: 0,
         reserved,
-        answer_early: random.one_in(2),
+        answers: [Answers::Final, Answers::Early, Answers::EachExit][random.below(3) as usize],
         weight: random.within(1, 3) as u16,
         offload_to: None,
         delivery: Delivery::EveryFrame,

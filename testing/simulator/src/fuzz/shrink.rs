@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::{ClientId, Delivery, Nanos, PunctualConfig, TaskId};
+use punctual_core::{Answers, ClientId, Delivery, Nanos, PunctualConfig, TaskId};
 
 use super::Case;
 use super::check::{Failure, Passed};
@@ -215,7 +215,7 @@ fn simplify_task(case: &Case, index: usize, add: &mut Add) {
     }
     add(&|c| {
         let config = &mut c.scenario.tasks[index].config;
-        (config.answer_early, config.weight) = (false, 1);
+        (config.answers, config.weight) = (Answers::Final, 1);
     });
 }
 

@@ -183,7 +183,10 @@ impl<D: Device> punctual_executor::World for World<'_, D> {
             }
             // Nothing is paged.
             Action::Load { id, .. } => self.ready.push_back(Event::Failed { action: *id }),
-            Action::Unload { .. } | Action::Demote(_) | Action::Reinstate { .. } => {}
+            Action::Unload { .. }
+            | Action::Demote(_)
+            | Action::Reinstate { .. }
+            | Action::Deliver(_) => {}
             Action::Reply(reply) => self.reply(reply),
         }
     }

@@ -6,10 +6,10 @@ mod paging;
 
 use crate::ClockworkConfig;
 use punctual_core::{
-    ACCURACY_BINS, Action, ActionId, Actions, Answer, Arrival, BatchTime, ClientId, Confidence,
-    Config, Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
-    PartitionConfig, PartitionId, RequestId, Scheduler, StageConfig, StageId, StageTime,
-    TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
+    ACCURACY_BINS, Action, ActionId, Actions, Answer, Answers, Arrival, BatchTime, ClientId,
+    Confidence, Config, Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig,
+    ModelId, Nanos, PartitionConfig, PartitionId, RequestId, Scheduler, StageConfig, StageId,
+    StageTime, TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
 };
 
 /// A network of one stage with times in ms by batch size; `weights`: pages and transfer in ms.
@@ -56,7 +56,7 @@ fn config(models: Vec<ModelConfig>, pages: u32) -> Config {
         batch_max: 16,
         queue_max: 32,
         reserved: false,
-        answer_early: false,
+        answers: Answers::Final,
         weight: 1,
         offload_to: None,
         delivery: Delivery::EveryFrame,
@@ -224,6 +224,7 @@ impl Told {
             Action::Reply(reply) => Did::Reply(reply.ticket.sequence, reply.verdict),
             Action::Prepare { .. }
             | Action::Preempt { .. }
+            | Action::Deliver(_)
             | Action::Demote(_)
             | Action::Reinstate { .. } => {
                 unreachable!("preparations are answered at once, nothing is preempted or promised")

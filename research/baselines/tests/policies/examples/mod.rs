@@ -8,9 +8,9 @@ mod nexus;
 mod streams_and_seq;
 
 use punctual_core::{
-    ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Delivery, Instant, ModelConfig,
-    ModelId, Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec, StageConfig, StageId,
-    StageTime, TaskConfig, Units, Verdict,
+    ACCURACY_BINS, Answers, BatchTime, Confidence, Config, Criticality, Delivery, Instant,
+    ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec,
+    StageConfig, StageId, StageTime, TaskConfig, Units, Verdict,
 };
 use punctual_policy_testing::weather::Weather;
 
@@ -67,7 +67,7 @@ fn task(model: u16, deadline: u64) -> TaskConfig {
         batch_max: 32,
         queue_max: 64,
         reserved: false,
-        answer_early: false,
+        answers: Answers::Final,
         weight: 1,
         offload_to: None,
         delivery: Delivery::EveryFrame,

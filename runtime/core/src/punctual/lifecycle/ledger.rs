@@ -122,13 +122,8 @@ impl Ledger {
         counters.open -= 1;
         counters.count(verdict, answer.map(|(exit, _)| exit));
         actions.push(Action::Reply(Reply {
-            request: Some(id),
-            task: request.origin,
-            ticket: request.ticket,
-            verdict,
             answer,
-            captured: request.captured,
-            deadline: request.deadline,
+            ..request.reply(id, verdict)
         }));
     }
 
@@ -163,6 +158,7 @@ impl Ledger {
             answer: None,
             captured: arrival.captured,
             deadline,
+            delivered: None,
         }));
     }
 

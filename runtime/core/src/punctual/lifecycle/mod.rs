@@ -12,7 +12,7 @@ pub mod weights;
 
 use alloc::boxed::Box;
 
-use crate::action::{Rejection, Verdict};
+use crate::action::{Action, Rejection, Verdict};
 use crate::actions::Actions;
 use crate::config::{Config, Criticality};
 use crate::event::Answer;
@@ -222,6 +222,18 @@ impl Lifecycle {
         );
         let request = self.release(buffer);
         self.ledger.finish(id, &request, verdict, actions);
+    }
+
+    /// Sends the answer that a request holds, if it is still open and its client does not have it.
+    pub fn deliver(&mut self, id: RequestId, now: Instant, actions: &mut Actions) {
+        let Some(request) = self.requests.find(id) else {
+            return;
+        };
+        if !request.state.is_open() || request.gone || request.delivered.is_some() {
+            return;
+        }
+        actions.push(Action::Deliver(request.reply(id, request.verdict_at(now))));
+        self.requests.mark_delivered(id.buffer, now);
     }
 
     /// Finishes a request with the deepest answer that it holds.

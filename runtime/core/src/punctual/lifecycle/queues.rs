@@ -4,6 +4,7 @@
 use core::ops::Deref;
 
 use crate::bounded::List;
+use crate::config::Answers;
 use crate::ids::{Confidence, TaskId};
 use crate::punctual::lifecycle::requests::{Request, Requests, State};
 use crate::punctual::tables::{Row, Tables, TaskTable};
@@ -204,7 +205,7 @@ impl Queues {
             },
             confidence: answer.confidence,
             gain: own.gain_of(answer.confidence) * u64::from(table.weight),
-            answer_early: table.answer_early,
+            answer_early: table.answers == Answers::Early,
         };
         let key = (entry.row, entry.cohort, entry.due);
         let at = self

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use crate::action::{Failure, Verdict};
+use crate::action::{Failure, Reply, Verdict};
 use crate::bounded::List;
 use crate::event::Answer;
 use crate::ids::{ClientId, ModelId, RequestId, StageId, TaskId, Ticket};
@@ -55,13 +55,13 @@ impl State {
 }
 
 impl Request {
-    /// The failure to report when the device fails or loses its action for a `reason`: a client that
-    /// disconnected before that comes first.
-    pub const fn failure(&self, reason: Failure) -> Failure {
-        if self.gone {
-            Failure::ClientGone
-        } else {
-            reason
+    /// The verdict when the device fails or loses its action for a `reason`. A client that disconnected before that
+    /// comes first. An answer that was delivered stays: only a deeper one fails.
+    pub fn failed(&self, reason: Failure, now: Instant) -> Verdict {
+        match self.delivered {
+            _ if self.gone => Verdict::Failed(Failure::ClientGone),
+            Some(_) => self.verdict_at(now),
+            None => Verdict::Failed(reason),
         }
     }
 
@@ -81,13 +81,27 @@ impl Request {
             && self.stage == StageId(0)
     }
 
-    /// The verdict that an answer gets which is decided now.
+    /// The verdict that its answer gets now.
     pub fn verdict_at(&self, now: Instant) -> Verdict {
         // `due` is the deadline less the egress bound, so an answer by `due` reaches the client in time.
-        if now <= self.due {
+        if self.delivered.unwrap_or(now) <= self.due {
             Verdict::OnTime
         } else {
             Verdict::Late
+        }
+    }
+
+    /// What its client is told, with the answer that it holds.
+    pub fn reply(&self, id: RequestId, verdict: Verdict) -> Reply {
+        Reply {
+            request: Some(id),
+            task: self.origin,
+            ticket: self.ticket,
+            verdict,
+            answer: self.answer,
+            captured: self.captured,
+            deadline: self.deadline,
+            delivered: self.delivered,
         }
     }
 
@@ -138,6 +152,8 @@ pub struct Request {
     pub cohort: u64,
     /// The deepest answer so far.
     pub answer: Option<(StageId, Answer)>,
+    /// When that answer was delivered, if it was.
+    pub delivered: Option<Instant>,
     /// Whether it holds one of the buffers that are reserved for its task's conforming requests.
     pub holds_reserved_buffer: bool,
     /// The model whose weights may not be evicted before its verdict.
@@ -168,6 +184,7 @@ const FREE: Request = Request {
     stage: StageId(0),
     cohort: 0,
     answer: None,
+    delivered: None,
     holds_reserved_buffer: false,
     relies_on: None,
     gone: false,
@@ -273,6 +290,11 @@ impl Requests {
         self.transition(buffer, State::Running)
     }
 
+    /// Records that the answer of a request was delivered before its verdict.
+    pub(super) fn mark_delivered(&mut self, buffer: u16, now: Instant) {
+        self.slots[usize::from(buffer)].delivered = Some(now);
+    }
+
     /// Records that the stage of a running request has ended, with its answer if the stage has an exit.
     pub(super) fn complete_stage(&mut self, buffer: u16, answer: Option<Answer>) -> &Request {
         let slot = &mut self.slots[usize::from(buffer)];
@@ -280,6 +302,7 @@ impl Requests {
         // A stage without an exit leaves the answer of the exit before it.
         if let Some(answer) = answer {
             slot.answer = Some((slot.stage, answer));
+            slot.delivered = None;
         }
         slot.stage = slot.stage.next();
         slot

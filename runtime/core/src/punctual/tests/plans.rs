@@ -4,9 +4,9 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::{
-    ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Delivery, Instant, ModelConfig,
-    ModelId, Nanos, PartitionConfig, PartitionId, StageConfig, StageId, StageTime, TaskConfig,
-    Units,
+    ACCURACY_BINS, Answers, BatchTime, Confidence, Config, Criticality, Delivery, Instant,
+    ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, StageConfig, StageId, StageTime,
+    TaskConfig, Units,
 };
 
 pub const fn ms(n: u64) -> Nanos {
@@ -70,7 +70,7 @@ pub fn task(model: u16, deadline: Nanos, period: Nanos) -> TaskConfig {
         batch_max: 8,
         queue_max: 16,
         reserved: true,
-        answer_early: false,
+        answers: Answers::Final,
         weight: 1,
         offload_to: None,
         delivery: Delivery::EveryFrame,

@@ -6,8 +6,8 @@ use punctual_types::Random;
 
 use super::plans::{best_effort, model, plan, task};
 use crate::{
-    Config, Criticality, Delivery, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId,
-    StageId, TaskConfig, TaskId, Units, Weights,
+    Answers, Config, Criticality, Delivery, ModelConfig, ModelId, Nanos, PartitionConfig,
+    PartitionId, StageId, TaskConfig, TaskId, Units, Weights,
 };
 
 /// Times are small multiples of this, so that ties and tight fits are common.
@@ -236,7 +236,7 @@ fn random_task(random: &mut Random, models: &[crate::ModelConfig], reserved: boo
         batch_max: [1, 2, 4, 8][random.within(0, 3) as usize],
         queue_max: 20,
         reserved,
-        answer_early: random.one_in(2),
+        answers: [Answers::Final, Answers::Early, Answers::EachExit][random.below(3) as usize],
         weight: random.within(1, 3) as u16,
         ..task(model, units(deadline.max(2)), units(period))
     }

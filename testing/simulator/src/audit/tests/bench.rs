@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_core::{
-    ACCURACY_BINS, Action, Actions, Answer, Arrival, BatchTime, ClientId, Confidence, Config,
-    Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
+    ACCURACY_BINS, Action, Actions, Answer, Answers, Arrival, BatchTime, ClientId, Confidence,
+    Config, Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
     PartitionConfig, PartitionId, PolicySpec, PunctualConfig, Scheduler, StageConfig, StageId,
     StageTime, TaskConfig, TaskId, Ticket, Units,
 };
@@ -63,7 +63,7 @@ pub fn task(model: u16, period: Nanos) -> TaskConfig {
         batch_max: 2,
         queue_max: 4,
         reserved: true,
-        answer_early: false,
+        answers: Answers::Final,
         weight: 1,
         offload_to: None,
         delivery: Delivery::EveryFrame,
@@ -274,6 +274,7 @@ impl World for Bench {
                 | Action::Unload { .. }
                 | Action::Demote(_)
                 | Action::Reinstate { .. }
+                | Action::Deliver(_)
                 | Action::Reply(_) => {}
             }
         }

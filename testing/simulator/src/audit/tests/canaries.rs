@@ -2,8 +2,8 @@
 //! auditor that finds nothing proves nothing.
 
 use punctual_core::{
-    Action, ActionId, Config, Event, Failure, Instant, ModelId, Nanos, PartitionId, PolicySpec,
-    Rejection, Reply, StageId, Ticket, Verdict, Weights,
+    Action, ActionId, Answers, Config, Event, Failure, Instant, ModelId, Nanos, PartitionId,
+    PolicySpec, Rejection, Reply, StageId, Ticket, Verdict, Weights,
 };
 use punctual_policy_seeb::SeebConfig;
 
@@ -241,6 +241,7 @@ fn a_verdict_while_the_device_writes_is_found() {
                     answer: None,
                     captured: Instant::ZERO,
                     deadline: Instant::FAR_FUTURE,
+                    delivered: None,
                 })
             });
             [Some(action), early].into_iter().flatten().collect()
@@ -287,6 +288,7 @@ fn refused(ticket: Ticket, task: u16, reason: Rejection) -> Action {
         answer: None,
         captured: Instant::ZERO,
         deadline: deadlines[usize::from(task)],
+        delivered: None,
     })
 }
 
@@ -498,4 +500,65 @@ fn an_answer_of_another_request_is_found() {
         }
     }));
     assert_found!(found, Violation::WrongAnswer { .. }, Invariant::WellFormed);
+}
+
+/// Delivers each answer of the first task, with faults in its orders.
+fn with_deliveries(fault: impl FnMut(Action) -> Vec<Action> + 'static) -> Vec<Violation> {
+    let mut config = plan();
+    config.tasks[0].answers = Answers::EachExit;
+    let mut bench = Bench::new(&config);
+    bench.orders = Box::new(fault);
+    bench.frames();
+    bench.run(&config, at(2_000));
+    violations(&bench)
+}
+
+#[test]
+fn each_answer_at_once_is_right() {
+    assert_eq!(with_deliveries(|action| vec![action]), []);
+}
+
+#[test]
+fn an_answer_that_is_kept_back_twice_or_not_wanted_is_found() {
+    let delivery = |action: &Action| matches!(action, Action::Deliver(_));
+    let none = once(move |a| delivery(a).then(Vec::new));
+    let twice = once(move |a| delivery(a).then(|| vec![a.clone(), a.clone()]));
+    for found in [with_deliveries(none), with_deliveries(twice)] {
+        assert_found!(
+            found,
+            Violation::WrongDelivery { .. },
+            Invariant::WellFormed
+        );
+    }
+    let unwanted = once(|action| match action {
+        Action::Reply(reply) if reply.answer.is_some() => {
+            Some(vec![Action::Deliver(*reply), action.clone()])
+        }
+        _ => None,
+    });
+    assert_found!(
+        with_orders(unwanted),
+        Violation::WrongDelivery { .. },
+        Invariant::WellFormed
+    );
+}
+
+#[test]
+fn a_verdict_that_takes_back_what_was_delivered_is_found() {
+    let mut delivered = None;
+    let found = with_deliveries(move |mut action| {
+        match &mut action {
+            Action::Deliver(reply) => delivered = Some(reply.ticket),
+            Action::Reply(reply) if delivered == Some(reply.ticket) => {
+                (reply.verdict, reply.answer) = (Verdict::Failed(Failure::Device), None);
+            }
+            _ => {}
+        }
+        vec![action]
+    });
+    assert_found!(
+        found,
+        Violation::WrongDelivery { .. },
+        Invariant::WellFormed
+    );
 }
