@@ -4,6 +4,8 @@
 //! Tensors keep their four dimensions (batch, channels, rows, columns), a vector of features being an
 //! image of one pixel; tensor `i` is called `t{i}`. The batch size is left open.
 
+use std::collections::BTreeSet;
+
 use prost::Message;
 use punctual_model::{
     Exit, Network, Operator, Stage, Tensor, TensorId, WeightRange, with_operator,
@@ -29,11 +31,41 @@ pub struct WriteError {
     pub operator: String,
 }
 
+impl WriteError {
+    fn of(operator: &Operator) -> Self {
+        let operator = operator.name.clone();
+        Self { operator }
+    }
+}
+
 /// How an operator of ours is written as ONNX: next to the code that reads it, in `lower`.
 pub(crate) trait Written {
     /// False where it is not: this operator set may have nothing like it.
     fn write(&self, _writer: &mut Writer<'_>, _operator: &Operator) -> bool {
         false
+    }
+
+    /// Whether it reduces what an exit gives back, and may run behind the file.
+    fn runs_behind(&self) -> bool {
+        false
+    }
+}
+
+/// A stage as an ONNX file, and what it does besides.
+pub struct StageFile<'n> {
+    /// Its inputs are the stage's; its outputs what the stage carries over, what its exit reads, and what
+    /// [`read_behind`](Self::read_behind) names, as far as it makes them.
+    pub onnx: Vec<u8>,
+    /// Reductions that ONNX has no operators for, and what follows from them, in order of execution: to be run with the
+    /// file's results.
+    pub behind: Vec<&'n Operator>,
+}
+
+impl StageFile<'_> {
+    /// What the operators behind the file read of its outputs and of the stage's inputs. Each once.
+    #[must_use]
+    pub fn read_behind(&self) -> Vec<TensorId> {
+        read_behind(&self.behind)
     }
 }
 
@@ -43,27 +75,39 @@ pub fn tensor_name(tensor: TensorId) -> String {
     format!("t{}", tensor.0)
 }
 
-/// One stage as an ONNX file: its inputs and outputs are the stage's, the class scores come last.
+/// One stage as an ONNX file.
+///
+/// # Errors
+/// The first operator that has no place in the file or behind it.
 ///
 /// # Panics
 /// If the network is not valid or has no such stage.
-pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<Vec<u8>, WriteError> {
+pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<StageFile<'_>, WriteError> {
     let stage = &network.stages[stage];
     let mut writer = Writer {
         network,
         graph: GraphProto::default(),
         names: 0,
     };
+    let mut behind: Vec<&Operator> = Vec::new();
     for operator in &stage.operators {
-        if !with_operator!(&operator.kind, kind => kind.write(&mut writer, operator)) {
-            let operator = operator.name.clone();
-            return Err(WriteError { operator });
+        let reduces = with_operator!(&operator.kind, kind => kind.runs_behind());
+        let follows = operator.reads().any(|read| makes(&behind, read));
+        let is_floats = network.quantisation(operator.output).is_none();
+        if is_floats && (reduces || follows) {
+            behind.push(operator);
+        } else if !with_operator!(&operator.kind, kind => kind.write(&mut writer, operator)) {
+            return Err(WriteError::of(operator));
         }
     }
     let mut graph = writer.graph;
+    if graph.node.is_empty() {
+        return Err(WriteError::of(&stage.operators[0]));
+    }
     let inputs = stage.inputs.iter();
     graph.input = inputs.map(|&id| declared(network, id)).collect();
-    graph.output = results(stage).map(|id| declared(network, id)).collect();
+    let results = results(stage, &behind).into_iter();
+    graph.output = results.map(|id| declared(network, id)).collect();
     let model = ModelProto {
         ir_version: Some(IR_VERSION),
         graph: Some(graph),
@@ -73,18 +117,31 @@ pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<Vec<u8>, WriteEr
         }],
         functions: Vec::new(),
     };
-    Ok(model.encode_to_vec())
+    let onnx = model.encode_to_vec();
+    Ok(StageFile { onnx, behind })
 }
 
-/// What a stage leaves behind: what it carries over, then what else its exit reads of it. Each once.
-fn results(stage: &Stage) -> impl Iterator<Item = TensorId> + '_ {
-    let mut results = stage.outputs.clone();
-    for tensor in stage.exit.iter().flat_map(Exit::reads) {
-        if !results.contains(&tensor) && !stage.inputs.contains(&tensor) {
-            results.push(tensor);
-        }
-    }
-    results.into_iter()
+/// What a stage's file leaves behind: what the stage carries over, then what else is read of it. Each once.
+fn results(stage: &Stage, behind: &[&Operator]) -> Vec<TensorId> {
+    let read = stage.exit.iter().flat_map(Exit::reads);
+    let read = read.chain(read_behind(behind));
+    let all = stage.outputs.iter().copied().chain(read);
+    once(all.filter(|&tensor| !stage.inputs.contains(&tensor) && !makes(behind, tensor)))
+}
+
+fn read_behind(behind: &[&Operator]) -> Vec<TensorId> {
+    let reads = behind.iter().flat_map(|operator| operator.reads());
+    once(reads.filter(|&read| !makes(behind, read)))
+}
+
+fn makes(operators: &[&Operator], tensor: TensorId) -> bool {
+    operators.iter().any(|operator| operator.output == tensor)
+}
+
+/// Those tensors without repetitions, in their order.
+fn once(tensors: impl Iterator<Item = TensorId>) -> Vec<TensorId> {
+    let mut seen = BTreeSet::new();
+    tensors.filter(|&tensor| seen.insert(tensor)).collect()
 }
 
 fn declared(network: &Network, id: TensorId) -> ValueInfoProto {

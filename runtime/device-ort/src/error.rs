@@ -19,6 +19,9 @@ pub enum StartError {
     /// An operator has no form in ONNX yet.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// What runs behind a session.
+    #[error(transparent)]
+    Tail(#[from] Box<punctual_device_cpu::StartError>),
     #[error("ONNX Runtime cannot prepare a stage: {0}")]
     Session(#[from] ort::Error),
     /// A thread could not be started.

@@ -10,6 +10,8 @@
 //!   as permitted ([`punctual_platform::allocator::permit`]).
 //! - A preemption is noticed between two of the library's nodes, whose bounds it does not tell.
 //! - Weights are not paged ([`SubmitError::Pinned`]), and each partition has its own copy.
+//! - Detections and best scores, which ONNX has no operators for, run behind the session, on the CPU device's kernels and on
+//!   the partition's first core alone.
 //! - Transformers and quantised operators are not written as ONNX ([`punctual_compile::WriteError`]).
 #![forbid(unsafe_code)]
 
@@ -21,6 +23,7 @@ mod library;
 mod places;
 mod provider;
 mod stage;
+mod tail;
 mod threads;
 
 pub use device::OrtDevice;

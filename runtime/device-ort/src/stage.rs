@@ -15,23 +15,51 @@ use punctual_model::{Exit, Network, OutputLayout, PlacedExit, TensorId};
 use crate::error::StartError;
 use crate::library::Library;
 use crate::places::Places;
+use crate::tail::Tail;
 use crate::threads::PinnedThreads;
 
 /// A stage, ready to run for up to as many members as it was made for.
 pub(crate) struct StageSession {
     session: Session,
     inputs: Vec<Tensor>,
+    /// What is carried over, of what the session makes.
     outputs: Vec<Tensor>,
     /// None: the stage ends in no exit.
     exit: Option<Exit>,
-    /// What the exit reads besides what is carried: of the last run, member after member.
-    read: BTreeMap<TensorId, Tensor>,
-    /// Where a carried tensor lies.
-    carried: BTreeMap<TensorId, Range<usize>>,
+    results: Results,
+    /// None: the session does all of it.
+    tail: Option<Tail>,
+    /// What is carried over, of what the tail makes, and where it lies.
+    reduced: Vec<(TensorId, Range<usize>)>,
     /// Channels, rows, columns of what the exit reads.
     shapes: BTreeMap<TensorId, [usize; 3]>,
     /// The outputs that are wanted.
     placed: Option<PlacedExit>,
+}
+
+/// What the exit and the tail read of the session's last run.
+struct Results {
+    /// What is not carried, member after member.
+    read: BTreeMap<TensorId, Tensor>,
+    /// Where a carried tensor lies.
+    carried: BTreeMap<TensorId, Range<usize>>,
+}
+
+impl Results {
+    /// A tensor, planar; none if the session does not make it.
+    fn values<'a>(
+        &'a self,
+        tensor: TensorId,
+        member: usize,
+        request: &'a [f32],
+    ) -> Option<&'a [f32]> {
+        if let Some(place) = self.carried.get(&tensor) {
+            return Some(&request[place.clone()]);
+        }
+        let tensor = self.read.get(&tensor)?;
+        let elements = tensor.elements();
+        Some(&tensor.staging[member * elements..][..elements])
+    }
 }
 
 /// A tensor that goes in or out, with all members' values side by side.
@@ -81,32 +109,38 @@ impl StageSession {
         mates: &PinnedThreads,
         outputs: Option<&OutputLayout>,
     ) -> Result<Self, StartError> {
-        let onnx = stage_to_onnx(network, stage)?;
-        let session = session(library, &onnx, mates)?;
+        let file = stage_to_onnx(network, stage)?;
+        let tail = Tail::new(network, stage, &file, batch_max).map_err(Box::new)?;
         let parts = &network.stages[stage];
         let tensor =
             |&id: &TensorId, staged: usize| Tensor::new(network, id, places.of(id), staged);
-        let all: Vec<TensorId> = parts.exit.iter().flat_map(Exit::reads).collect();
-        let is_carried = |id: &TensorId| parts.inputs.contains(id) || parts.outputs.contains(id);
         let sides = |id: TensorId| {
             let shape = network.tensors[id.index()];
             [shape.channels, shape.height, shape.width].map(|side| side as usize)
         };
-        let (carried, read): (Vec<TensorId>, Vec<TensorId>) =
-            all.iter().copied().partition(is_carried);
-        let staged = |id: TensorId| (id, Tensor::new(network, id, 0..0, batch_max));
+        let exit: Vec<TensorId> = parts.exit.iter().flat_map(Exit::reads).collect();
+        let all = exit.iter().copied().chain(file.read_behind());
+        let is_carried = |id: &TensorId| parts.inputs.contains(id) || parts.outputs.contains(id);
+        let (carried, read): (Vec<TensorId>, Vec<TensorId>) = all.partition(is_carried);
+        let by_tail = |id: &&TensorId| file.behind.iter().any(|each| each.output == **id);
+        let (reduced, left): (Vec<_>, Vec<_>) = parts.outputs.iter().partition(by_tail);
+        let staged = |&id: &TensorId| (id, Tensor::new(network, id, 0..0, batch_max));
         Ok(Self {
-            session,
+            session: session(library, &file.onnx, mates)?,
             inputs: parts
                 .inputs
                 .iter()
                 .map(|id| tensor(id, batch_max))
                 .collect(),
-            outputs: parts.outputs.iter().map(|id| tensor(id, 0)).collect(),
+            outputs: left.into_iter().map(|id| tensor(id, 0)).collect(),
             exit: parts.exit.clone(),
-            read: read.into_iter().map(staged).collect(),
-            carried: carried.into_iter().map(|id| (id, places.of(id))).collect(),
-            shapes: all.into_iter().map(|id| (id, sides(id))).collect(),
+            results: Results {
+                read: read.iter().filter(|id| !by_tail(id)).map(staged).collect(),
+                carried: carried.into_iter().map(|id| (id, places.of(id))).collect(),
+            },
+            tail,
+            reduced: reduced.into_iter().map(|&id| (id, places.of(id))).collect(),
+            shapes: exit.into_iter().map(|id| (id, sides(id))).collect(),
             placed: outputs.and_then(|outputs| outputs.stage(stage)).cloned(),
         })
     }
@@ -121,10 +155,11 @@ impl StageSession {
                 to.copy_from_slice(&member[input.place.clone()]);
             }
         }
-        match self.infer(count, members, options) {
-            Ok(()) => Ran::Done,
-            Err(_) => Ran::Ended,
+        if self.infer(count, members, options).is_err() {
+            return Ran::Ended;
         }
+        self.reduce(members);
+        Ran::Done
     }
 
     fn infer(
@@ -150,11 +185,30 @@ impl StageSession {
                 member[output.place.clone()].copy_from_slice(from);
             }
         }
-        for tensor in self.read.values_mut() {
+        for tensor in self.results.read.values_mut() {
             let (_, found) = results[tensor.name.as_str()].try_extract_tensor::<f32>()?;
             tensor.staging[..found.len()].copy_from_slice(found);
         }
         Ok(())
+    }
+
+    /// Runs the tail, and leaves what is carried over of it.
+    fn reduce(&mut self, members: &mut [&mut [f32]]) {
+        let Some(tail) = &mut self.tail else {
+            return;
+        };
+        tail.run(members.len(), |tensor, member| {
+            let values = self.results.values(tensor, member, &*members[member]);
+            values.expect("the session makes all that its tail reads")
+        });
+        for (at, member) in members.iter_mut().enumerate() {
+            for (tensor, place) in &self.reduced {
+                let made = tail
+                    .values(*tensor, at)
+                    .expect("the session does not make it");
+                member[place.clone()].copy_from_slice(made);
+            }
+        }
     }
 
     /// What a member of the last run that was [`Ran::Done`] is; `request` is its buffer.
@@ -195,11 +249,9 @@ impl StageSession {
 
     /// A tensor that the exit reads, planar.
     fn values<'a>(&'a self, tensor: TensorId, member: usize, request: &'a [f32]) -> &'a [f32] {
-        match (self.read.get(&tensor), self.carried.get(&tensor)) {
-            (Some(tensor), _) => &tensor.staging[member * tensor.elements()..][..tensor.elements()],
-            (None, Some(place)) => &request[place.clone()],
-            (None, None) => &[],
-        }
+        let made = || self.tail.as_ref()?.values(tensor, member);
+        let values = self.results.values(tensor, member, request).or_else(made);
+        values.unwrap_or_default()
     }
 }
 

@@ -17,7 +17,6 @@ impl Subject for Ort {
     type Device = OrtDevice;
 
     const TOKENS_AND_BYTES: bool = false;
-    const DETECTIONS: bool = false;
 
     fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> OrtDevice {
         let library = Library::load(None).expect("the library that the environment names");
@@ -70,6 +69,31 @@ fn copies_equal_the_reference() {
     if is_there() {
         suite::answers_equal_the_reference_on(&Ort, &networks::copies(3));
     }
+}
+
+/// The second exit answers by the scores of the first, which a linear layer makes of a list of detections.
+#[test]
+fn what_reductions_give_is_carried_to_later_stages() {
+    if !is_there() {
+        return;
+    }
+    let mut network = networks::detectors(3);
+    let [first, second] = &mut network.stages[..] else {
+        panic!("two stages");
+    };
+    let scores = first.exit.as_ref().and_then(|exit| exit.scores);
+    let carried = scores.expect("scores").tensor;
+    first.outputs.push(carried);
+    second.inputs.push(carried);
+    second.exit.as_mut().expect("an exit").scores = scores;
+    for stage in &mut network.stages {
+        stage.outputs.sort_unstable();
+        stage.inputs.sort_unstable();
+    }
+    network
+        .validate()
+        .expect("an exit may read what an earlier stage made");
+    suite::answers_equal_the_reference_on(&Ort, &network);
 }
 
 #[test]

@@ -74,8 +74,17 @@ struct Places {
     values: usize,
 }
 
-impl Written for BestScore {}
-impl Written for Detections {}
+impl Written for BestScore {
+    fn runs_behind(&self) -> bool {
+        true
+    }
+}
+
+impl Written for Detections {
+    fn runs_behind(&self) -> bool {
+        true
+    }
+}
 
 impl Lowering<'_> {
     pub(crate) fn reduced(

@@ -1,13 +1,16 @@
 //! Declared reductions: what they are made of, what clients get of them, and what is refused.
 
+use prost::Message;
 use punctual_model::{
-    AnswerKind, Calibration, Detections, Exit, Network, OperatorKind, Output, TensorId, reference,
+    AnswerKind, Calibration, Detections, Exit, Network, Operator, OperatorKind, Output, TensorId,
+    reference,
 };
 use punctual_types::{BoxForm, Element, Random};
 
 use super::builder::{Onnx, int, ints_of};
 use super::options;
-use crate::{CompileOptions, Compiled, compile};
+use crate::schema::ModelProto;
+use crate::{CompileOptions, Compiled, compile, stage_to_onnx, tensor_name};
 
 /// The options of all tests here: what is declared, as on the command line.
 fn declaring(reductions: &[&str], detections: Option<&str>) -> CompileOptions {
@@ -188,6 +191,26 @@ fn detector() -> Onnx {
 }
 
 const RULES: &str = "form=cxcywh,unit=fractions,values=logits,threshold=0.1,rows=5,candidates=20";
+
+#[test]
+fn a_stages_file_ends_where_its_reductions_begin() {
+    let onnx = detector().output("boxes").output("scores");
+    let text = format!("{RULES},overlap=0.5,confidence=3");
+    let compiled = compiled_as(&onnx, &declaring(&[], Some(&text)));
+    let network = compiled.package.network();
+    let file = stage_to_onnx(network, 0).expect("reductions run behind it");
+    let operators = &network.stages[0].operators;
+    let first = operators.len() - 3;
+    assert_eq!(kinds(network)[first..], ["best", "detections", "copy"]);
+    let behind: Vec<&Operator> = operators[first..].iter().collect();
+    assert_eq!(file.behind, behind);
+    let read = [behind[0].input, behind[1].others[0]];
+    assert_eq!(file.read_behind(), read);
+    let model = ModelProto::decode(&*file.onnx).expect("a model");
+    let outputs = model.graph.expect("a graph").output.into_iter();
+    let outputs: Vec<String> = outputs.filter_map(|output| output.name).collect();
+    assert_eq!(outputs, read.map(tensor_name));
+}
 
 #[test]
 fn boxes_and_scores_become_a_list_without_being_copied() {
