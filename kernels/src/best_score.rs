@@ -1,9 +1,11 @@
 //! How sure a detector is at each of its places: the best score of its classes.
 
+use core::cell::Cell;
+
 use punctual_types::{Activation, Scoring, clean};
 
 use crate::activation::{self, Curve};
-use crate::simd::vectorised;
+use crate::simd::{KEPT, LaneMap, Vector, compiled_for};
 use crate::spec::check_equal;
 use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
@@ -23,7 +25,7 @@ pub struct BestScoreSpec {
 #[derive(Clone, Debug)]
 pub struct BestScore {
     spec: BestScoreSpec,
-    best: unsafe fn(&mut Places<'_>),
+    best: unsafe fn(&Places<'_>),
     /// Of logits.
     curve: Option<Curve>,
 }
@@ -36,15 +38,27 @@ struct Places<'a> {
     scores: &'a [f32],
     /// Floats between a block of classes and the next.
     stride: usize,
-    lanes: usize,
     /// The classes that count.
     first: usize,
     end: usize,
     /// Where the places' first blocks lie.
     starts: [usize; LANES_MAX],
-    count: usize,
-    /// NaN where no score is a number.
-    best: [f32; LANES_MAX],
+    /// Minus infinity where no score is a number.
+    best: Cell<[f32; LANES_MAX]>,
+}
+
+impl Places<'_> {
+    /// Which lanes of the block that begins with class `class` count.
+    #[inline(always)]
+    fn counted(&self, class: usize) -> LaneMap {
+        let mut lanes = [KEPT; LANES_MAX];
+        for (lane, counted) in lanes.iter_mut().enumerate() {
+            if (self.first..self.end).contains(&(class + lane)) {
+                *counted = lane as i32;
+            }
+        }
+        lanes
+    }
 }
 
 impl BestScore {
@@ -57,7 +71,7 @@ impl BestScore {
         };
         Ok(BestScore {
             spec: *spec,
-            best: vectorised!(isa, best, Places<'_>),
+            best: compiled_for!(isa, best, Places<'_>),
             curve,
         })
     }
@@ -76,23 +90,27 @@ impl BestScore {
         } = &self.spec;
         let lanes = output.lanes();
         let first = block * lanes;
-        let mut places = Places {
+        let (mut row, mut column) = (first / scores.width(), first % scores.width());
+        let mut starts = [0; LANES_MAX];
+        for start in &mut starts[..lanes.min(output.channels() - first)] {
+            *start = scores.row_start(0, row) + column * lanes;
+            column += 1;
+            if column == scores.width() {
+                (row, column) = (row + 1, 0);
+            }
+        }
+        let places = Places {
             scores: values,
             stride: scores.block_stride(),
-            lanes,
             first: scoring.first as usize,
             end: scoring.first as usize + scoring.classes as usize,
-            starts: [0; LANES_MAX],
-            count: lanes.min(output.channels() - first),
-            best: [f32::NAN; LANES_MAX],
+            starts,
+            best: Cell::new([f32::NEG_INFINITY; LANES_MAX]),
         };
-        for (place, start) in (first..first + places.count).zip(&mut places.starts) {
-            let (row, column) = (place / scores.width(), place % scores.width());
-            *start = scores.row_start(0, row) + column * lanes;
-        }
-        // SAFETY: the constructor saw that the instruction set is available.
-        unsafe { (self.best)(&mut places) };
-        places.best
+        // SAFETY: the constructor saw that the instruction set is available and that its vectors have the layouts' lanes; `run`
+        // that the values have their length. Behind the last place their beginning is read.
+        unsafe { (self.best)(&places) };
+        places.best.get()
     }
 
     fn to_probabilities(&self, values: &mut [f32; LANES_MAX]) {
@@ -184,49 +202,35 @@ impl BestScoreSpec {
     }
 }
 
+/// # Safety
+/// The processor has the instruction set, for whose blocks the scores are laid out; all places lie in them.
 #[inline(always)]
-fn best(places: &mut Places<'_>) {
-    match places.lanes {
-        4 => best_of::<4>(places),
-        8 => best_of::<8>(places),
-        _ => best_of::<LANES_MAX>(places),
-    }
-}
-
-#[inline(always)]
-fn best_of<const LANES: usize>(places: &mut Places<'_>) {
-    let (first, end) = (places.first, places.end);
-    for place in 0..places.count {
-        let mut best = [f32::NEG_INFINITY; LANES];
-        for block in first / LANES..end.div_ceil(LANES) {
-            let start = places.starts[place] + block * places.stride;
-            let values = &places.scores[start..start + LANES];
-            let class = block * LANES;
-            if first <= class && class + LANES <= end {
-                for lane in 0..LANES {
-                    let value = values[lane];
-                    best[lane] = if value > best[lane] {
-                        value
-                    } else {
-                        best[lane]
-                    };
-                }
-                continue;
-            }
-            for lane in 0..LANES {
-                let counts = first <= class + lane && class + lane < end;
-                let better = counts & (values[lane] > best[lane]);
-                best[lane] = if better { values[lane] } else { best[lane] };
+unsafe fn best<V: Vector>(places: &Places<'_>) {
+    // SAFETY: the caller's promise; `fours` has room for a quarter of the places' vectors, and `best` for one.
+    unsafe {
+        let mut best = [V::splat(f32::NEG_INFINITY); LANES_MAX];
+        for block in places.first / V::LANES..places.end.div_ceil(V::LANES) {
+            let counted = V::lanes(&places.counted(block * V::LANES));
+            for (best, start) in best[..V::LANES].iter_mut().zip(&places.starts) {
+                let values = V::load(places.scores.as_ptr().add(start + block * places.stride));
+                let values = V::splat(f32::NEG_INFINITY).pick(values, counted);
+                *best = values.larger(*best);
             }
         }
-        let mut found = best[0];
-        for value in best {
-            found = if value > found { value } else { found };
+        // Of four places at a time, each four lanes become the largest of each place's.
+        let mut fours = [0.0; LANES_MAX * LANES_MAX / 4];
+        for (at, four) in best[..V::LANES].chunks_exact(4).enumerate() {
+            let (a, b, c, d) = (four[0], four[1], four[2], four[3]);
+            let first = a.alternate_low(b).max(a.alternate_high(b));
+            let second = c.alternate_low(d).max(c.alternate_high(d));
+            let all = first.low_halves(second).max(first.high_halves(second));
+            all.store(fours.as_mut_ptr().add(at * V::LANES));
         }
-        places.best[place] = if found > f32::NEG_INFINITY {
-            found
-        } else {
-            f32::NAN
-        };
+        let mut largest = V::load_fours(fours.as_ptr(), V::LANES);
+        for group in 1..V::LANES / 4 {
+            let next = V::load_fours(fours.as_ptr().add(4 * group), V::LANES);
+            largest = largest.max(next);
+        }
+        largest.store(places.best.as_ptr().cast());
     }
 }

@@ -82,15 +82,19 @@ impl Detections {
             f32::from_bits(least.saturating_sub(1)),
         );
         let mut equals_left = wanted - above.min(wanted);
-        let mut chosen = 0;
-        for (place, value) in (0_u32..).zip(self.values(best).map(clean)) {
-            let above = value > limit;
-            let equals = (value > below || least == 0) && !above && equals_left > 0;
-            let taken = (above || equals) && chosen < wanted;
-            // Of equal scores the lower place comes first.
-            keys[chosen] = u64::from(value.to_bits()) << 32 | u64::from(!place);
-            chosen += usize::from(taken);
-            equals_left -= usize::from(equals);
+        let (mut chosen, mut place) = (0, 0_u32);
+        for stretch in self.stretches(best) {
+            for value in stretch {
+                let value = clean(*value);
+                let above = value > limit;
+                let equals = (value > below || least == 0) && !above && equals_left > 0;
+                let taken = (above || equals) && chosen < wanted;
+                // Of equal scores the lower place comes first.
+                keys[chosen] = u64::from(value.to_bits()) << 32 | u64::from(!place);
+                chosen += usize::from(taken);
+                equals_left -= usize::from(equals);
+                place += 1;
+            }
         }
         keys[wanted] = 0;
     }
@@ -109,10 +113,6 @@ impl Detections {
             let start = layout.row_start(block, 0);
             &best[start..][..each.min(places - block * lanes)]
         })
-    }
-
-    fn values<'a>(&self, best: &'a [f32]) -> impl Iterator<Item = f32> + use<'a> {
-        self.stretches(best).flatten().copied()
     }
 
     /// How many scores are above a limit.
@@ -162,12 +162,15 @@ impl Detections {
         let lanes = scores.lanes();
         let start = scores.row_start(0, place / scores.width()) + place % scores.width() * lanes;
         let (mut best, mut found) = (f32::NEG_INFINITY, first);
-        for class in first..first + classes {
-            step();
-            let value = values[start + class / lanes * scores.block_stride() + class % lanes];
-            let better = value > best;
-            best = if better { value } else { best };
-            found = if better { class } else { found };
+        let end = first + classes;
+        for block in first / lanes..end.div_ceil(lanes) {
+            let of_block = &values[start + block * scores.block_stride()..][..lanes];
+            for (class, &value) in (block * lanes..end).zip(of_block) {
+                step();
+                let better = (class >= first) & (value > best);
+                best = if better { value } else { best };
+                found = if better { class } else { found };
+            }
         }
         found
     }
