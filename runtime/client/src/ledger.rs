@@ -93,8 +93,8 @@ impl Ledger {
         Some((ResultRecord { sequence, ..record }, pending.submission.crop))
     }
 
-    /// What a daemon said of a submission that waits: its verdict, to be read later, or an answer before it, which replaces
-    /// the one before.
+    /// Takes a daemon's word on an open submission: its verdict, read later, or an answer before it, which replaces the last
+    /// one.
     pub(crate) fn keep(&mut self, response: Response) {
         let of = |pending: &Pending| pending.sequence == response.sequence;
         let Some(at) = self.pending.iter().position(of) else {

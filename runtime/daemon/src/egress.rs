@@ -2,15 +2,15 @@
 //!
 //! A held answer leaves that long before its deadline, so that it is on time where the client is. What counts is the
 //! slowest of the last hundred and more: both parts of the way, the daemon's as this thread measures it, and the client's
-//! as it says of records that it waited for. A client that says wrong things shortens the time of its own deeper stages.
+//! as it reports it for records that it waited for. Wrong reports shorten the time of the client's own deeper stages.
 
 use punctual_core::Nanos;
 
 /// Answers are counted in groups of this many: the slowest of this group and of the one before counts.
 const GROUP: u32 = 128;
 
-/// The longest way that counts, of a task with this deadline: a quarter of it. What takes longer is a stall, which nobody can
-/// foresee.
+/// The longest way that counts, of a task with this deadline: a quarter of it. What takes longer is a stall, which cannot
+/// be foreseen.
 pub fn longest_ns(deadline: Option<Nanos>) -> u64 {
     deadline.map_or(0, |deadline| deadline.as_nanos() / 4)
 }
@@ -50,7 +50,7 @@ impl Egress {
         self.daemons.add(now_ns.saturating_sub(decided_ns));
     }
 
-    /// What a submission says of the records that its client has read since the one before.
+    /// A submission reports the slowest of the records that its client has read since the last one.
     pub fn read(&mut self, took_ns: u64) {
         if took_ns > 0 {
             self.clients.add(took_ns);

@@ -65,7 +65,7 @@ pub struct ClientChannel {
     taken: u64,
     /// Since when it has waited for a record, until it reads one.
     waits_since_ns: Cell<Option<u64>>,
-    /// What the next descriptor says of the records that were read.
+    /// The slowest of the records that were read since the last submission.
     egress_ns: u64,
     outputs: Arc<OutputMemory>,
     /// One entry an area: the answer that it was handed over with, until its [`Outputs`] are taken.

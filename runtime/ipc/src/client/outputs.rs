@@ -41,7 +41,7 @@ impl OutputMemory {
         let holds = &self.holds[usize::from(handed.area)];
         // Relaxed, here and in `let_go`: only the channel's thread looks at it.
         if !holds.until_verdict.swap(true, Ordering::Relaxed) {
-            // Relaxed: whoever lets go of the area has got its hold from this thread.
+            // Relaxed: all other holds of the area come from this one.
             holds.count.fetch_add(1, Ordering::Relaxed);
         }
     }
