@@ -124,7 +124,7 @@ fn possible_if_checked(terms: &StreamTerms) -> bool {
         return false;
     }
     let requests = RequestLayout::of(terms, false);
-    let results = ResultLayout::of(&terms);
+    let results = ResultLayout::of(terms);
     let last = requests.slot(terms.slots - 1) + requests.slot_bytes;
     assert!(last <= requests.bytes && results.results.end() <= results.bytes);
     assert!(terms.frame.bytes() <= requests.slot_bytes as u64);
