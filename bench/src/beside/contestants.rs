@@ -50,7 +50,7 @@ pub enum Threads {
 pub enum Order {
     /// The first that came.
     Fifo,
-    /// The one with the earliest deadline.
+    /// The one with the earliest deadline; frames without an answer come before those that could have a deeper one.
     Edf,
 }
 

@@ -41,7 +41,7 @@ use turn::{Outcome, Stage, Turn};
 EXAMPLES:
   punctual bench beside
   punctual bench beside --loads 1,4 --seconds 4 --turns 2 --only punctual,adaptive
-  punctual bench beside --html beside.html --json > beside.json
+  punctual bench beside --html beside.html --json
 
 The demo's manifest, cameras and pictures, at the cameras' rates times each load, in turns of punctuald and of loops around ONNX
 Runtime in this process (ORT_DYLIB_PATH names its library, libonnxruntime.so.*; `pip install onnxruntime` brings it, in its folder
@@ -51,8 +51,8 @@ capi), whose threads have the core and the priority of the daemon's partition:
   rate-monotonic  a thread a camera, the more urgent the shorter its deadline, full depth
   edf-full, edf-second, edf-first
                   one thread, earliest deadline first, always to that exit; a frame that cannot be on time is dropped
-  adaptive        one thread, earliest deadline first, stage by stage: deeper while the confidence is below the manifest's
-                  threshold and the measured times of stages allow it for this frame and those that wait
+  adaptive        one thread, earliest deadline first, stage by stage: first exits of all frames that wait, then deeper ones
+                  while the confidence is below the manifest's threshold and the measured times of stages allow it
 
 In all of them the cameras' own threads prepare the frames, and best effort has a thread of ordinary priority on the same core.
 Score: right and on time of all frames with deadlines, in percent. A frame of signs counts if its class is right and was read before
@@ -277,7 +277,10 @@ fn turns(
             };
             of.turns.push(turn.run(stage, of.contestant.kind)?);
             let (load, title) = (of.load, of.contestant.title);
-            output::note(format_args!("turn {number}, load {load}: {title}"));
+            output::note(format_args!(
+                "turn {number} of {}, load {load}: {title}",
+                options.turns
+            ));
         }
     }
     Ok(outcomes)

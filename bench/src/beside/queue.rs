@@ -22,6 +22,13 @@ pub struct Job {
     pub parts_done: usize,
 }
 
+impl Job {
+    /// The smaller, the earlier it is due: frames without an answer before those that could have a deeper one.
+    const fn urgency(&self) -> (bool, u64) {
+        (self.parts_done > 0, self.deadline_ns)
+    }
+}
+
 /// Of one thread.
 #[derive(Default)]
 pub struct Queue {
@@ -56,14 +63,9 @@ impl Queue {
         let positions = 0..state.jobs.len();
         let next = match order {
             Order::Fifo => positions.min(),
-            Order::Edf => positions.min_by_key(|&at| state.jobs[at].deadline_ns),
+            Order::Edf => positions.min_by_key(|&at| state.jobs[at].urgency()),
         };
         next.map(|next| state.jobs.remove(next))
-    }
-
-    /// Whether all that wait are as asked.
-    pub fn all(&self, mut is: impl FnMut(&Job) -> bool) -> bool {
-        self.locked().jobs.iter().all(|job| is(job))
     }
 
     /// Those that are as asked, out of the queue.
@@ -73,5 +75,56 @@ impl Queue {
 
     fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_types::Size;
+
+    use super::*;
+
+    fn job(sequence: u64, deadline_ns: u64, parts_done: usize) -> Job {
+        let size = Size {
+            width: 1,
+            height: 1,
+        };
+        Job {
+            camera: 0,
+            sequence,
+            captured_ns: 0,
+            deadline_ns,
+            view: View::new(0, 0, size, size, false).expect("sides"),
+            values: Values::default(),
+            parts_done,
+        }
+    }
+
+    /// Closed, with frames 0 to 3.
+    fn queue() -> Queue {
+        let queue = Queue::default();
+        for (sequence, deadline_ns, parts_done) in [(0, 30, 0), (1, 10, 1), (2, 20, 0), (3, 5, 1)] {
+            queue.push(job(sequence, deadline_ns, parts_done));
+        }
+        queue.close();
+        queue
+    }
+
+    fn taken(queue: &Queue, order: Order) -> Vec<u64> {
+        std::iter::from_fn(|| Some(queue.take(order)?.sequence)).collect()
+    }
+
+    #[test]
+    fn frames_leave_as_they_came_or_by_their_deadlines_those_without_an_answer_first() {
+        assert_eq!(taken(&queue(), Order::Fifo), [0, 1, 2, 3]);
+        assert_eq!(taken(&queue(), Order::Edf), [2, 0, 3, 1]);
+    }
+
+    #[test]
+    fn what_is_removed_is_not_taken() {
+        let queue = queue();
+        let removed = queue.remove(|job| job.parts_done > 0);
+        assert_eq!(removed.len(), 2);
+        assert_eq!(taken(&queue, Order::Fifo), [0, 2]);
     }
 }

@@ -58,8 +58,8 @@ impl Worker {
     /// Runs a frame's next part, if time allows.
     fn advance(&mut self, mut job: Job) -> Result<(), OrtError> {
         let part = job.parts_done;
-        let end_ns = clock::now_ns() + self.engine(&job).time_ns(part);
-        if self.rules.drops && !self.allows(&job, end_ns) {
+        let end_ns = clock::now_ns() + self.engine(job.camera).time_ns(part);
+        if self.rules.drops && end_ns + WAY_NS > job.deadline_ns {
             self.finish(job);
             return Ok(());
         }
@@ -68,10 +68,8 @@ impl Worker {
         for held in self.queue.remove(due) {
             self.finish(held);
         }
-        let Lane {
-            model, threshold, ..
-        } = self.lanes[job.camera];
-        let engine = self.engines[model].as_mut().expect("of this camera");
+        let threshold = self.lanes[job.camera].threshold;
+        let engine = self.engine(job.camera);
         engine.run(part, &mut job.values)?;
         job.parts_done += 1;
         let is_last = job.parts_done == engine.parts();
@@ -83,30 +81,22 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether a part that ends then is on time, and leaves every other frame the time for its first part.
-    fn allows(&self, job: &Job, end_ns: u64) -> bool {
-        let in_time = |job: &Job, end_ns: u64| end_ns + WAY_NS <= job.deadline_ns;
-        let others = |other: &Job| {
-            other.parts_done > 0 || in_time(other, end_ns + self.engine(other).time_ns(0))
-        };
-        in_time(job, end_ns) && (job.parts_done == 0 || self.queue.all(others))
-    }
-
-    fn engine(&self, job: &Job) -> &Engine {
-        let engine = &self.engines[self.lanes[job.camera].model];
-        engine.as_ref().expect("of this camera")
+    fn engine(&mut self, camera: usize) -> &mut Engine {
+        let engine = &mut self.engines[self.lanes[camera].model];
+        engine
+            .as_mut()
+            .expect("loaded for the cameras of this thread")
     }
 
     /// With what the parts that have run have found.
     fn finish(&mut self, job: Job) {
-        let Lane { model, done, .. } = &self.lanes[job.camera];
-        let engine = self.engines[*model].as_mut().expect("of this camera");
-        let found = job
-            .parts_done
-            .checked_sub(1)
-            .map(|part| engine.found(part, &job.values, &job.view));
+        let last = job.parts_done.checked_sub(1);
+        let found = last.map(|part| {
+            let engine = self.engine(job.camera);
+            engine.found(part, &job.values, &job.view)
+        });
         // A camera that is gone waits for nothing.
-        let _ = done.send(Done {
+        let _ = self.lanes[job.camera].done.send(Done {
             sequence: job.sequence,
             captured_ns: job.captured_ns,
             deadline_ns: job.deadline_ns,
