@@ -26,8 +26,7 @@ pub struct Change {
     pub to: &'static str,
 }
 
-/// What a loop around ONNX Runtime does with the frames of real-time cameras. Frames of best-effort cameras have a thread of
-/// their own of ordinary priority in all of them, and the same depth.
+/// What a loop around ONNX Runtime does with the frames of its cameras.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub threads: Threads,
@@ -41,7 +40,7 @@ pub struct Rules {
 pub enum Threads {
     /// One for all cameras.
     One,
-    /// One a camera; the shorter its deadline, the higher its priority.
+    /// One a camera; the shorter its deadline, the higher its priority. That of best effort is ordinary.
     EachCamera,
 }
 
@@ -50,7 +49,8 @@ pub enum Threads {
 pub enum Order {
     /// The first that came.
     Fifo,
-    /// The one with the earliest deadline; frames without an answer come before those that could have a deeper one.
+    /// The one with the earliest deadline; frames without an answer come before those that could have a deeper one, and best
+    /// effort comes last.
     Edf,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use punctual_core::Criticality;
+use punctual_core::{Criticality, Nanos};
 use punctual_device_ort::{Library, OrtError};
 use punctual_kernels::preprocess::{PreprocessError, PreprocessSpec, Preprocessor};
 use punctual_plan::{Plan, Role, TaskPlan};
@@ -38,7 +38,6 @@ pub struct Ground<'p> {
 }
 
 /// A thread of a loop: the cameras that it serves, and how urgent it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
 struct Share {
     tasks: Vec<usize>,
     priority: Option<u8>,
@@ -122,34 +121,26 @@ const fn is_worker(role: Role) -> bool {
     matches!(role, Role::Worker { .. })
 }
 
-/// Real-time tasks together or each by itself, the shorter its deadline the more urgent, from the partition's priority
-/// down; then the best-effort tasks, whose thread is ordinary.
+/// All tasks together, or each by itself: the shorter its deadline the more urgent, from the partition's priority down, and best
+/// effort ordinary.
 fn shares(tasks: &[TaskPlan], threads: Threads, priority: Option<u8>) -> Vec<Share> {
-    let of = |criticality| {
-        let tasks = tasks.iter().enumerate();
-        tasks.filter(move |(_, task)| task.criticality == criticality)
-    };
-    let mut real_time: Vec<_> = of(Criticality::RealTime).collect();
-    real_time.sort_by_key(|(_, task)| task.deadline);
-    let real_time = real_time.into_iter().map(|(at, _)| at);
-    let mut shares = match threads {
-        Threads::One => vec![Share {
-            tasks: real_time.collect(),
+    if threads == Threads::One {
+        return vec![Share {
+            tasks: (0..tasks.len()).collect(),
             priority,
-        }],
-        Threads::EachCamera => real_time
-            .zip(0..)
-            .map(|(task, rank)| Share {
-                tasks: vec![task],
-                priority: priority.map(|priority| priority.saturating_sub(rank)),
-            })
-            .collect(),
+        }];
+    }
+    let mut by_deadline: Vec<usize> = (0..tasks.len()).collect();
+    by_deadline.sort_by_key(|&task| tasks[task].deadline.unwrap_or(Nanos::MAX));
+    let share = |(task, rank): (usize, u8)| {
+        let is_real_time = tasks[task].criticality == Criticality::RealTime;
+        let urgent = priority.filter(|_| is_real_time);
+        Share {
+            tasks: vec![task],
+            priority: urgent.map(|priority| priority.saturating_sub(rank)),
+        }
     };
-    shares.extend(of(Criticality::BestEffort).map(|(task, _)| Share {
-        tasks: vec![task],
-        priority: None,
-    }));
-    shares
+    by_deadline.into_iter().zip(0..).map(share).collect()
 }
 
 impl Ground<'_> {

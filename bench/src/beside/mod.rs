@@ -48,13 +48,14 @@ Runtime in this process (ORT_DYLIB_PATH names its library, libonnxruntime.so.*; 
 capi), whose threads have the core and the priority of the daemon's partition:
 
   fifo            one thread, first come first served, full depth
-  rate-monotonic  a thread a camera, the more urgent the shorter its deadline, full depth
+  rate-monotonic  a thread a camera, the more urgent the shorter its deadline, best effort of ordinary priority; full depth
   edf-full, edf-second, edf-first
-                  one thread, earliest deadline first, always to that exit; a frame that cannot be on time is dropped
-  adaptive        one thread, earliest deadline first, stage by stage: first exits of all frames that wait, then deeper ones
-                  while the confidence is below the manifest's threshold and the measured times of stages allow it
+                  one thread, earliest deadline first, best effort last, always to that exit; a frame that cannot be on time
+                  by the measured time is dropped
+  adaptive        the same stage by stage: first exits of all frames that wait, then deeper ones while the confidence is below
+                  the manifest's threshold and the measured times allow it
 
-In all of them the cameras' own threads prepare the frames, and best effort has a thread of ordinary priority on the same core.
+In all of them the cameras' own threads prepare the frames.
 Score: right and on time of all frames with deadlines, in percent. A frame of signs counts if its class is right and was read before
 its deadline, a frame of streets counts the mean average precision (mAP50) of all of them, where nothing was found in a frame
 without an answer on time. Latency is from the intended capture until the camera has the answer. Prints Markdown. Takes 25 minutes.

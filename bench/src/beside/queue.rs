@@ -23,9 +23,11 @@ pub struct Job {
 }
 
 impl Job {
-    /// The smaller, the earlier it is due: frames without an answer before those that could have a deeper one.
-    const fn urgency(&self) -> (bool, u64) {
-        (self.parts_done > 0, self.deadline_ns)
+    /// The smaller, the earlier it is due: frames without an answer before those that could have a deeper one, and both before
+    /// best effort.
+    const fn urgency(&self) -> (bool, bool, u64) {
+        let is_best_effort = self.deadline_ns == u64::MAX;
+        (is_best_effort, self.parts_done > 0, self.deadline_ns)
     }
 }
 
@@ -100,12 +102,14 @@ mod tests {
         }
     }
 
-    /// Closed, with frames 0 to 3.
+    /// Closed, with frames 0 to 4.
     fn queue() -> Queue {
         let queue = Queue::default();
-        for (sequence, deadline_ns, parts_done) in [(0, 30, 0), (1, 10, 1), (2, 20, 0), (3, 5, 1)] {
-            queue.push(job(sequence, deadline_ns, parts_done));
-        }
+        queue.push(job(0, 30, 0));
+        queue.push(job(1, 10, 1));
+        queue.push(job(2, 20, 0));
+        queue.push(job(3, 5, 1));
+        queue.push(job(4, u64::MAX, 0));
         queue.close();
         queue
     }
@@ -115,9 +119,10 @@ mod tests {
     }
 
     #[test]
-    fn frames_leave_as_they_came_or_by_their_deadlines_those_without_an_answer_first() {
-        assert_eq!(taken(&queue(), Order::Fifo), [0, 1, 2, 3]);
-        assert_eq!(taken(&queue(), Order::Edf), [2, 0, 3, 1]);
+    fn frames_leave_as_they_came_or_by_their_deadlines_those_without_an_answer_first_and_best_effort_last()
+     {
+        assert_eq!(taken(&queue(), Order::Fifo), [0, 1, 2, 3, 4]);
+        assert_eq!(taken(&queue(), Order::Edf), [2, 0, 3, 1, 4]);
     }
 
     #[test]
@@ -125,6 +130,6 @@ mod tests {
         let queue = queue();
         let removed = queue.remove(|job| job.parts_done > 0);
         assert_eq!(removed.len(), 2);
-        assert_eq!(taken(&queue, Order::Fifo), [0, 2]);
+        assert_eq!(taken(&queue, Order::Fifo), [0, 2, 4]);
     }
 }

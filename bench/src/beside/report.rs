@@ -226,8 +226,8 @@ impl Report {
     /// For people, and for the page in `docs/results`.
     pub fn markdown(&self) -> String {
         format!(
-            "{}\n\n{}\n{}",
-            self.head().join("\n"),
+            "- {}\n\n{}\n{}",
+            self.head().join("\n- "),
             self.overview().markdown(),
             self.table().markdown()
         )
