@@ -1,4 +1,4 @@
-//! `punctual bench beside`, briefly: that every camera's frames are counted on both sides, not who is faster.
+//! The comparison with loops around ONNX Runtime, briefly: that every camera's frames are counted on both sides, not who is faster.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ fn bench(further: &[&str]) -> Output {
     bench.output().expect("it runs")
 }
 
-/// False, with a word on why, where the daemon cannot be beside the loops.
+/// False, with a word on why, where the daemon cannot run.
 fn can_run() -> bool {
     let daemon = Path::new(env!("CARGO_BIN_EXE_punctual-bench")).with_file_name("punctuald");
     let cores = punctual_platform::affinity::available_cores().unwrap_or_default();

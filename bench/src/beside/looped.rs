@@ -180,7 +180,7 @@ fn started(
     let (tell, ready) = channel();
     let thread = spawn_realtime(spec, move || {
         worker.warm_up()?;
-        // Whoever waits for it is there.
+        // The starting thread waits for it.
         let _ = tell.send(());
         worker.serve()
     })?;

@@ -1,4 +1,4 @@
-//! `punctual bench beside`: the demo's cameras served by the daemon, beside what a good engineer writes in an hour.
+//! `punctual bench` with the subcommand of this name: the demo's cameras, served by the daemon and by loops around ONNX Runtime in turns.
 
 mod contestants;
 mod engine;

@@ -10,7 +10,7 @@ use punctual_platform::stall::StallProbe;
 const TICK_NS: u64 = 10_000_000;
 
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {source}")]
+#[error("/proc/{path}: {source}")]
 pub struct ProcessorError {
     path: String,
     source: io::Error,
@@ -49,15 +49,15 @@ fn used_ns(daemon: Option<u32>, probes: &[StallProbe]) -> Result<u64, ProcessorE
 }
 
 fn process_ns(id: String) -> Result<u64, ProcessorError> {
-    read(format!("/proc/{id}/stat"), of_stat)
+    read(format!("{id}/stat"), of_stat)
 }
 
 fn thread_ns(tid: i32) -> Result<u64, ProcessorError> {
-    read(format!("/proc/self/task/{tid}/schedstat"), of_schedstat)
+    read(format!("self/task/{tid}/schedstat"), of_schedstat)
 }
 
 fn read(path: String, of: fn(&str) -> Option<u64>) -> Result<u64, ProcessorError> {
-    let ns = fs::read_to_string(&path).and_then(|text| {
+    let ns = fs::read_to_string(format!("/proc/{path}")).and_then(|text| {
         let unknown = || io::Error::new(io::ErrorKind::InvalidData, "it has another form");
         of(&text).ok_or_else(unknown)
     });

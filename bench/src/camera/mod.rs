@@ -41,7 +41,7 @@ pub enum CameraError {
     Missing { task: &'static str, missing: u64 },
 }
 
-/// Whoever answers a camera's frames. Times are of the monotonic clock.
+/// What answers a camera's frames. Times are of the monotonic clock.
 pub trait Service {
     /// Submits the frame that the camera shows, unless no slot is free until `until_ns`. Frames are numbered as they are
     /// submitted.

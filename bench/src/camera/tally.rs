@@ -24,7 +24,7 @@ pub struct Answer {
     pub captured_ns: u64,
     /// `u64::MAX`: it has none.
     pub deadline_ns: u64,
-    /// Whether it was on time by the word of whoever gave it.
+    /// Whether it was on time when it was given.
     pub given_in_time: bool,
     /// When the camera had it.
     pub received_ns: u64,
