@@ -58,10 +58,8 @@ impl Graph {
 
     /// What a node computes; constants belong to every part that takes them.
     fn results(&self, node: usize) -> &[String] {
-        match &self.graph().node[node] {
-            node if is_constant(node) => &[],
-            node => &node.output,
-        }
+        let node = &self.graph().node[node];
+        if is_constant(node) { &[] } else { &node.output }
     }
 
     /// The nodes that an exit's outputs depend on.

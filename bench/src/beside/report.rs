@@ -51,6 +51,8 @@ pub struct Row {
     best_effort_per_s: Spread,
     /// Times over 1 ms in which a core stood still.
     stalls: u64,
+    /// Times that a task of the daemon lost its promises, as its model broke its profile.
+    demotions: u64,
 }
 
 /// Of turns.
@@ -174,6 +176,7 @@ impl Row {
             cores_used: Spread::of(turns.iter().map(|turn| turn.cores_used)),
             best_effort_per_s: Spread::of(turns.iter().map(|turn| answered(turn) / seconds)),
             stalls: turns.iter().map(|turn| turn.stalls.len() as u64).sum(),
+            demotions: turns.iter().map(|turn| turn.demotions).sum(),
         }
     }
 
@@ -253,6 +256,12 @@ impl Report {
             format!("command: {}", self.command),
             format!("load average: {begun} at the beginning, {ended} at the end"),
         ];
+        let demotions: u64 = self.rows.iter().map(|row| row.demotions).sum();
+        if demotions > 0 {
+            lines.push(format!(
+                "tasks of the daemon that lost their promises, as stages took longer than in their profile: {demotions}"
+            ));
+        }
         if !self.missing.is_empty() {
             lines.push(format!("not granted: {}", self.missing.join(", ")));
         }
@@ -361,6 +370,7 @@ mod tests {
             tallies: tallies.collect(),
             stalls: Vec::new(),
             cores_used: 0.5,
+            demotions: 0,
             missing: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use punctual::demo::cameras::CAMERAS;
+use punctual::demo::cameras::{CAMERAS, CameraRole};
 use punctual_client::now_ns;
 use punctual_daemon::Report;
 use punctual_plan::{Plan, Role};
@@ -49,6 +49,8 @@ pub struct Outcome {
     pub stalls: Vec<Stall>,
     /// Of all processes, without the probes that watch for stalls.
     pub cores_used: f64,
+    /// Times that a task lost its promises, as its model broke its profile.
+    pub demotions: u64,
     /// Facilities that were asked for and not granted.
     pub missing: Vec<String>,
 }
@@ -71,14 +73,14 @@ impl Turn {
         let further = further.into_iter().chain([report.as_os_str()]);
         let manifest = folder.path("served.toml");
         let daemon = stage.programs.daemon(&manifest, &socket, further)?;
-        let connect = |role: &punctual::demo::cameras::CameraRole| {
-            Connection::open(&socket, role.task, role.format)
-        };
+        let connect = |role: &CameraRole| Connection::open(&socket, role.task, role.format);
         let connections = CAMERAS.iter().map(connect);
         let connections = connections.collect::<Result<Vec<_>, CameraError>>()?;
         let mut outcome = self.feed(stage, connections, Some(daemon.id()))?;
         programs::stop(daemon)?;
-        outcome.missing.extend(Report::read(&report)?.missing);
+        let report = Report::read(&report)?;
+        outcome.demotions = report.tasks.iter().map(|task| task.demotions).sum();
+        outcome.missing.extend(report.missing);
         Ok(outcome)
     }
 
@@ -127,6 +129,7 @@ impl Turn {
             tallies: fed?,
             stalls,
             cores_used,
+            demotions: 0,
             missing: Vec::new(),
         })
     }
@@ -177,6 +180,16 @@ fn probes(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cameras_and_tasks_of_the_manifest_are_in_the_same_order() {
+        let tasks = punctual::demo::MANIFEST
+            .split("[[task]]\nname = \"")
+            .skip(1);
+        let tasks: Vec<&str> = tasks.filter_map(|text| text.split('"').next()).collect();
+        let cameras: Vec<&str> = CAMERAS.iter().map(|role| role.task).collect();
+        assert_eq!(tasks, cameras);
+    }
 
     #[test]
     fn best_effort_cameras_are_paced_by_their_answers_and_the_others_by_the_load() {
