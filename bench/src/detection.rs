@@ -7,8 +7,8 @@ use punctual_platform::termination::{Terminates, Termination};
 use punctual_report::{Column, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::demonstration;
 use crate::programs::{self, Folder, ProgramError, Programs};
+use punctual::demo;
 
 /// How long, at which rates, with which programs.
 #[derive(Clone, Debug, clap::Args)]
@@ -245,7 +245,7 @@ fn table(rows: &[Row]) -> Table {
 /// What the daemons are started with.
 fn folder(rate: f64) -> Result<Folder, ProgramError> {
     let folder = Folder::new("detection")?;
-    folder.write("streets.punctual", demonstration::STREETS)?;
+    folder.write("streets.punctual", demo::STREETS)?;
     for side in Side::ALL {
         folder.write(side.manifest(), manifest(side, rate).as_bytes())?;
     }

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod answers;
-mod demonstration;
+mod beside;
+mod camera;
 mod detection;
 #[cfg(test)]
 mod documented;
@@ -36,6 +37,8 @@ struct Arguments {
 enum What {
     /// What answers of a megabyte cost, beside a copy of as many bytes.
     Answers(answers::Options),
+    /// The demo's cameras served by the daemon, and by loops that a good engineer writes in an hour.
+    Beside(beside::Options),
     /// A detector with early exits, beside the same one at full depth only.
     Detection(detection::Options),
     /// Our engine and ONNX Runtime on one file, in alternation.
@@ -66,6 +69,7 @@ fn main() -> std::process::ExitCode {
     };
     let termination = match arguments.what {
         What::Answers(options) => Termination::of("bench answers", answers::run(&options)),
+        What::Beside(options) => Termination::of("bench beside", beside::run(&options)),
         What::Detection(options) => Termination::of("bench detection", detection::run(&options)),
         What::Engine(options) => Termination::of("bench engine", engine::run(&options)),
         What::Gpu(options) => Termination::of("bench gpu", gpu::run(&options)),

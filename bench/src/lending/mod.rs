@@ -1,8 +1,8 @@
 //! `punctual bench lending`: stages that also run on idle cores of other homes, compared with each task on its own home only.
 
-mod camera;
 mod plan;
 mod report;
+mod roles;
 mod turn;
 
 use std::path::PathBuf;
@@ -13,11 +13,12 @@ use punctual_platform::termination::{Terminates, Termination};
 use punctual_signs::Camera;
 use serde::Serialize;
 
-use crate::demonstration;
+use crate::camera::CameraError;
 use crate::programs::{Folder, ProgramError, Programs};
-use camera::{CameraError, ROLES, Scenes};
 use plan::PlaceUse;
+use punctual::demo;
 use report::{Report, Results};
+use roles::{ROLES, Scenes};
 use turn::Turn;
 
 /// How long, at which loads, with which profiles and programs.
@@ -99,10 +100,7 @@ const HOMES: [&str; 2] = ["crossing", "lane"];
 
 /// The demo's networks, with their files' names.
 fn packages() -> [(&'static str, &'static [u8]); 2] {
-    [
-        ("signs", demonstration::SIGNS),
-        ("streets", demonstration::STREETS),
-    ]
+    [("signs", demo::SIGNS), ("streets", demo::STREETS)]
 }
 
 /// How many scenes a camera draws, to show them in turn. A street takes longer.

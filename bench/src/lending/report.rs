@@ -4,9 +4,10 @@ use punctual_report::{Column, Table};
 use serde::Serialize;
 
 use super::Side;
-use super::camera::{ROLES, Scenes, Tally};
 use super::plan::PlaceUse;
+use super::roles::{ROLES, Scenes};
 use super::turn::{Outcome, Stages, Stalls, Turn};
+use crate::camera::Tally;
 
 /// The turns of a load and side together.
 struct Sum {

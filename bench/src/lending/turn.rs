@@ -2,13 +2,14 @@
 
 use std::ffi::OsStr;
 
-use punctual_client::{Client, now_ns};
+use punctual_client::now_ns;
 use punctual_daemon::{PartitionReport, Report};
 use punctual_signs::Camera;
 use serde::Serialize;
 
-use super::camera::{CameraError, Feed, Pace, ROLES, Tally};
+use super::roles::ROLES;
 use super::{Error, HOMES, Side};
+use crate::camera::{CameraError, Connection, Feed, Pace, Tally};
 use crate::programs::{self, Folder, Programs};
 
 /// From the last connection to the first frame.
@@ -63,7 +64,7 @@ impl Turn {
         let further = further.into_iter().chain([report.as_os_str()]);
         let daemon = programs.daemon(&manifest, &socket, further)?;
         let clients = ROLES.iter().map(|role| role.connect(&socket));
-        let clients = clients.collect::<Result<Vec<Client>, CameraError>>()?;
+        let clients = clients.collect::<Result<Vec<Connection>, CameraError>>()?;
         let tallies = self.feed(cameras, clients)?;
         programs::stop(daemon)?;
         let report = Report::read(&report)?;
@@ -79,12 +80,12 @@ impl Turn {
     }
 
     /// Runs all cameras at once.
-    fn feed(self, cameras: &[Camera], clients: Vec<Client>) -> Result<Vec<Tally>, CameraError> {
+    fn feed(self, cameras: &[Camera], clients: Vec<Connection>) -> Result<Vec<Tally>, CameraError> {
         let start_ns = now_ns() + START_NS;
         std::thread::scope(|scope| {
             let feeds = clients.into_iter().enumerate().map(|(position, client)| {
                 let pace = self.pace(position, start_ns);
-                let feed = Feed::new(ROLES[position], &cameras[position], client);
+                let feed = Feed::new(ROLES[position].task, &cameras[position], client);
                 scope.spawn(move || feed.run(pace))
             });
             let feeds: Vec<_> = feeds.collect();
@@ -97,7 +98,7 @@ impl Turn {
     fn pace(self, position: usize, start_ns: u64) -> Pace {
         let rate = ROLES[position].rate * self.load;
         let period_ns = (1e9 / rate) as u64;
-        Pace {
+        Pace::Open {
             start_ns: start_ns + period_ns * position as u64 / ROLES.len() as u64,
             period_ns,
             frames: ((self.seconds * rate) as u64).max(1),

@@ -20,6 +20,7 @@ mod engine;
 mod error;
 mod file;
 mod library;
+mod part;
 mod places;
 mod provider;
 mod stage;
@@ -30,6 +31,8 @@ pub use device::OrtDevice;
 pub use error::StartError;
 pub use file::{FileError, OnnxFile};
 pub use library::{Library, LibraryError, PATH_VARIABLE, named};
+pub use ort::Error as OrtError;
+pub use part::{Part, Values};
 use places::Places;
 pub use provider::{OrtProvider, machine};
 #[cfg(doc)]

@@ -9,7 +9,7 @@ use punctual_roofline::{Device, Limit, Partition, RooflineError, StageTime};
 use serde::Serialize;
 
 use super::devices::{self, Fact, Source};
-use crate::demonstration;
+use punctual::demo;
 
 const BATCHES: [u8; 2] = [1, 8];
 /// Rows and columns of the pictures of networks that are made for any.
@@ -129,14 +129,8 @@ fn networks() -> Result<Vec<(Network, &'static str)>, PredictError> {
     Ok(vec![
         (of(Structure::ResNet50), "classifier with eight exits"),
         (of(Structure::MobileNetV2), "classifier with eleven exits"),
-        (
-            package(demonstration::SIGNS)?,
-            "small classifier with three exits",
-        ),
-        (
-            package(demonstration::STREETS)?,
-            "detector with three exits",
-        ),
+        (package(demo::SIGNS)?, "small classifier with three exits"),
+        (package(demo::STREETS)?, "detector with three exits"),
         (of(Structure::UNet), "segmenter"),
         (of(Structure::VitB16), "transformer with four exits"),
     ])

@@ -12,7 +12,7 @@ use super::super::rig::{self, BUFFERS, Rig, StageRun};
 use super::super::roofline::{Predicted, Roofline};
 use super::super::step::{Session, Step, StepError};
 use super::networks;
-use crate::demonstration;
+use punctual::demo;
 
 pub struct Prediction;
 
@@ -137,7 +137,7 @@ fn predicted_networks(session: &Session<'_>) -> Result<Vec<Network>, StepError> 
     if session.quick || session.brief {
         return Ok(networks);
     }
-    for package in [demonstration::SIGNS, demonstration::STREETS] {
+    for package in [demo::SIGNS, demo::STREETS] {
         networks.push(Package::decode(package)?.network().clone());
     }
     Ok(networks)

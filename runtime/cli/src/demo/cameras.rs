@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use clap::ValueEnum;
+use punctual_signs::Camera;
 use punctual_types::PixelFormat;
 
 use crate::commands::camera::Scenes;
 
 /// Of how many scenes of each camera the answers are shown.
-pub const SHOWN: u64 = 4;
+pub(super) const SHOWN: u64 = 4;
 
 /// One camera: the task of the embedded manifest that it feeds, and how.
 pub struct CameraRole {
@@ -69,8 +70,13 @@ impl CameraRole {
         }
     }
 
+    /// The frames that it shows.
+    pub fn draw(&self) -> Camera {
+        self.scenes.camera(self.format, self.seed)
+    }
+
     /// The arguments after `punctual camera`.
-    pub fn arguments(&self, socket: &Path, seconds: f64, overload: f64) -> Vec<String> {
+    pub(super) fn arguments(&self, socket: &Path, seconds: f64, overload: f64) -> Vec<String> {
         let scenes = self.scenes.to_possible_value().expect("none is hidden");
         let mut arguments = vec![
             "--socket".to_owned(),

@@ -1,6 +1,6 @@
 //! `punctual demo`: a real daemon, four real camera processes, a live table, a verdict; on request a page to look at.
 
-mod cameras;
+pub mod cameras;
 mod error;
 mod page;
 mod processes;
@@ -24,25 +24,20 @@ use crate::report::CameraReport;
 use punctual_platform::termination::Termination;
 
 use cameras::{CAMERAS, CameraRole};
-use error::DemoError;
+pub use error::DemoError;
 use processes::Camera;
 use summary::{Summary, TaskSummary};
 use table::Row;
 
 /// The manifest that the demo serves, embedded so that it works from any folder.
-const MANIFEST: &str = include_str!("manifest.toml");
+pub const MANIFEST: &str = include_str!("manifest.toml");
 
 /// The compiled networks, likewise.
-const PACKAGES: [(&str, &[u8]); 2] = [
-    (
-        "signs.punctual",
-        include_bytes!("../../../../models/signs/signs.punctual"),
-    ),
-    (
-        "streets.punctual",
-        include_bytes!("../../../../models/streets/streets.punctual"),
-    ),
-];
+pub const SIGNS: &[u8] = include_bytes!("../../../../models/signs/signs.punctual");
+pub const STREETS: &[u8] = include_bytes!("../../../../models/streets/streets.punctual");
+
+/// Those that the manifest names, by their files.
+pub const PACKAGES: [(&str, &[u8]); 2] = [("signs.punctual", SIGNS), ("streets.punctual", STREETS)];
 
 /// With one, the daemon's own threads would delay each stage by more than the fast camera's deadline leaves.
 const CORES_MIN: usize = 2;
@@ -162,9 +157,9 @@ fn show(options: &Options) -> Result<bool, DemoError> {
     Ok(runs.iter().all(|run| run.summary.succeeded()))
 }
 
-/// Profiles by which this machine can keep the manifest's promises. One that stood still while it was measured seems too
+/// Profiles by which this machine can keep the promises of the demo's manifest, which also lie next to its packages then. One that stood still while it was measured seems too
 /// slow for them: it is measured again.
-fn profiles(manifest: &Path, again: bool) -> Result<BTreeMap<String, Profile>, DemoError> {
+pub fn profiles(manifest: &Path, again: bool) -> Result<BTreeMap<String, Profile>, DemoError> {
     let daemon = punctual_daemon::Options {
         manifest: Some(manifest.to_owned()),
         ..punctual_daemon::Options::default()

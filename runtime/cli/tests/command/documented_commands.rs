@@ -34,6 +34,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "minutes of real time: bench/tests/answers.rs",
     ),
     (
+        "bench beside",
+        "half an hour of real time: bench/tests/beside.rs",
+    ),
+    (
         "bench detection",
         "minutes of real time: bench/tests/detection.rs",
     ),

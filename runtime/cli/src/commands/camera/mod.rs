@@ -97,7 +97,7 @@ pub enum Scenes {
 }
 
 impl Scenes {
-    fn camera(self, format: PixelFormat, seed: u64) -> Camera {
+    pub(crate) fn camera(self, format: PixelFormat, seed: u64) -> Camera {
         match self {
             Self::Signs => Camera::signs(format, seed, SIGNS),
             Self::Streets => Camera::streets(format, seed, STREETS),
