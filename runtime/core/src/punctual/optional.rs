@@ -100,7 +100,8 @@ impl View<'_> {
         if ns(cost) > room {
             return None;
         }
-        let mut batch = self.optional_on(group, group[0].row, size, start)?;
+        let may_run = |job: &OptionalJob| !self.gives_way(job);
+        let mut batch = self.optional_on(group, group[0].row, size, start, may_run)?;
         batch.choice.start_slack = batch.choice.start_slack.min(room - ns(cost));
         Some(batch)
     }
@@ -113,6 +114,7 @@ impl View<'_> {
         row: Row,
         size: usize,
         start: Instant,
+        may_run: impl Fn(&OptionalJob) -> bool,
     ) -> Option<OptionalBatch> {
         let at = row;
         let row = self.tables.row(row);
@@ -126,7 +128,10 @@ impl View<'_> {
                 .tables
                 .own(self.tables.task(job.task), row.stage)
                 .onward();
-            start + cost + onward <= job.due && job.batch_max >= places && self.is_worth_it(job)
+            start + cost + onward <= job.due
+                && job.batch_max >= places
+                && self.is_worth_it(job)
+                && may_run(job)
         });
         for job in eligible {
             if members.len() == usize::from(places) {
@@ -174,6 +179,13 @@ impl View<'_> {
             || self
                 .prices
                 .is_none_or(|prices| prices.goes_on(load, job.task, exit, job.confidence))
+    }
+
+    /// Whether a first answer of best-effort work is worth more than a deeper one of this request
+    /// (docs/decisions/0006).
+    fn gives_way(&self, job: &OptionalJob) -> bool {
+        job.confidence >= self.tables.task(job.task).threshold_min
+            && self.best_effort_needs_answer()
     }
 
     /// S: the time that optional work may take without a negative slack.
