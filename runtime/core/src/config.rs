@@ -62,8 +62,8 @@ pub struct TaskConfig {
     pub mandatory_exit: StageId,
     /// A request with an answer of this confidence goes no deeper.
     pub threshold: Confidence,
-    /// A request whose answer has less confidence goes deeper at any price of depth; not above `threshold`.
-    /// Between the two, the gain of a deeper answer for its time decides.
+    /// An answer of this confidence is enough where time is short; not above `threshold`. With less, a request goes
+    /// deeper at any price of depth and before best-effort work.
     pub threshold_min: Confidence,
     /// The largest batch that its requests may join.
     pub batch_max: u8,

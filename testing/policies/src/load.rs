@@ -145,7 +145,10 @@ fn task(index: usize, period: Nanos) -> TaskConfig {
         prepare: PREPARATION,
         mandatory_exit: StageId((index % 2) as u8),
         threshold: Confidence(60_000),
-        threshold_min: Confidence(0),
+        threshold_min: match criticality {
+            Criticality::RealTime => Confidence(60_000),
+            Criticality::BestEffort => Confidence(0),
+        },
         batch_max: 8,
         queue_max: QUEUE,
         reserved,

@@ -236,6 +236,7 @@ impl Task {
             Some(rate_hz) => Nanos::new((1e9 / rate_hz).clamp(1.0, 1e12) as u64),
             None => deadline,
         };
+        let sure = Confidence((0.95 * f64::from(u16::MAX)) as u16);
         let config = TaskConfig {
             model,
             partition: PartitionId(0),
@@ -245,8 +246,8 @@ impl Task {
             jitter: Nanos::ZERO,
             prepare: Nanos::ZERO,
             mandatory_exit: StageId(0),
-            threshold: Confidence((0.95 * f64::from(u16::MAX)) as u16),
-            threshold_min: Confidence(0),
+            threshold: sure,
+            threshold_min: sure,
             batch_max: BATCH_MAX as u8,
             queue_max: 64,
             reserved: false,
@@ -268,6 +269,7 @@ impl Task {
     pub fn best_effort(name: &str, model: ModelId, pattern: Pattern) -> Self {
         let mut task = Self::real_time(name, model, Nanos::from_millis(1_000), pattern);
         task.config.criticality = Criticality::BestEffort;
+        task.config.threshold_min = Confidence(0);
         task.config.deadline = None;
         task
     }

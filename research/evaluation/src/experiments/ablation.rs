@@ -4,7 +4,7 @@
 //! At equal misses two things can be compared: how accurate the answers are at one load, and how
 //! much load there can be until a share of the requests is missed.
 
-use punctual_core::{Nanos, PolicySpec, PunctualConfig};
+use punctual_core::{Confidence, Nanos, PolicySpec, PunctualConfig};
 
 use super::{Experiment, real_time};
 use crate::workloads;
@@ -86,6 +86,7 @@ fn table(scenario: &Scenario) -> Table {
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let mut table = Table::new(&headings, 1);
     for (name, config) in variants() {
+        let scenario = &priced(scenario, &config);
         let mut cells = vec![name.to_owned()];
         for load in LOADS {
             let summary = real_time(scenario, &config, load, &SEEDS);
@@ -98,6 +99,15 @@ fn table(scenario: &Scenario) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// The scenario in which a price, if there is one, decides on each deeper stage.
+fn priced(scenario: &Scenario, config: &PunctualConfig) -> Scenario {
+    let mut scenario = scenario.clone();
+    for task in scenario.tasks.iter_mut().filter(|_| config.price) {
+        task.config.threshold_min = Confidence(0);
+    }
+    scenario
 }
 
 fn missed(summary: &Summary) -> f64 {

@@ -1,6 +1,8 @@
 //! `[[task]]`: what the scheduler is told of a task, and how its requests come in.
 
-use punctual_core::{Answers, BATCH_MAX, Confidence, Delivery, ModelId, Nanos, StageId, TaskId};
+use punctual_core::{
+    Answers, BATCH_MAX, Confidence, Criticality, Delivery, ModelId, Nanos, StageId, TaskId,
+};
 use punctual_diagnostics::{Problems, RenamedKey, Rule, Section, Spanned, unique};
 use punctual_simulator::arrivals::{Bursts, Pattern, PatternError, Shape, TraceEntry};
 use punctual_simulator::scenario::{Model, Task};
@@ -133,13 +135,16 @@ fn read_task(
     } else {
         real_time(s, name, model, pattern, problems)
     };
-    let mut share = |key, default| {
-        let share = s.number(key, default, 0.0..=1.0, "", problems);
-        Confidence((share * f64::from(u16::MAX)) as u16)
+    let threshold = s.number("threshold", 0.95, 0.0..=1.0, "", problems);
+    let least = match task.config.criticality {
+        Criticality::RealTime => threshold,
+        Criticality::BestEffort => 0.0,
     };
+    let threshold_min = s.number("threshold_min", least, 0.0..=1.0, "", problems);
+    let confidence = |share: f64| Confidence((share * f64::from(u16::MAX)) as u16);
     let config = &mut task.config;
-    config.threshold = share("threshold", 0.95);
-    config.threshold_min = share("threshold_min", 0.0);
+    config.threshold = confidence(threshold);
+    config.threshold_min = confidence(threshold_min);
     let mut whole = |key, default, least, most| s.whole(key, default, least..=most, problems).value;
     config.mandatory_exit = StageId(whole("mandatory_exit", 0, 0, exits as u64 - 1) as u8);
     let batch = BATCH_MAX as u64;

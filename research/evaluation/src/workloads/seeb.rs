@@ -203,6 +203,7 @@ fn scenario(patterns: [Pattern; 4], length: Nanos) -> Scenario {
         let deadline = deadline(&scenario, model);
         let mut task = Task::real_time(&name, model, deadline, pattern);
         task.config.threshold = sure();
+        task.config.threshold_min = sure();
         scenario.tasks.push(task);
     }
     scenario.planned()

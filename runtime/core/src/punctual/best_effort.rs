@@ -92,6 +92,36 @@ impl View<'_> {
         !self.holds.shedding
     }
 
+    /// Whether a request's answer is final because real-time work takes the partition. A request without a
+    /// deadline never waits for depth: the next gap goes to its client's next frame (docs/decisions/0006).
+    pub fn gives_up_depth(&self, job: &BestEffortJob) -> bool {
+        let running = self.partition.slot().running();
+        job.due == Instant::FAR_FUTURE
+            && !job.demoted
+            && running.is_some_and(|action| action.kind != Kind::BestEffort)
+            && self.holds_enough(job.buffer)
+    }
+
+    /// Whether a best-effort request waits for its first answer that is enough, or runs for it.
+    pub fn best_effort_needs_answer(&self) -> bool {
+        let running = self.partition.slot().running();
+        let running = running.filter(|action| action.kind == Kind::BestEffort);
+        let mut members = running.iter().flat_map(|action| &action.members);
+        let mut waiting = self.queues.best_effort().iter();
+        waiting.any(|job| !job.demoted && !self.holds_enough(job.buffer))
+            || members.any(|id| !self.holds_enough(id.buffer))
+    }
+
+    /// Whether a request holds an answer that counts, of its task's `threshold_min`: enough where time is short.
+    fn holds_enough(&self, buffer: u16) -> bool {
+        let request = self.life.requests.get(buffer);
+        let least = self.tables.task(request.task).threshold_min;
+        self.life.has_mandatory_answer(buffer, self.tables)
+            && request
+                .answer
+                .is_some_and(|(_, answer)| answer.confidence >= least)
+    }
+
     /// Whether the next stage, at a batch size, ends before the request's deadline if it starts
     /// now and is not preempted.
     fn can_end_in_time(&self, job: &BestEffortJob, size: usize) -> bool {

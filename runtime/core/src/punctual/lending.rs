@@ -240,7 +240,7 @@ impl<'a> Search<'a> {
                 cost,
                 mut choice,
                 ..
-            } = view.optional_on(jobs, there, size, view.now)?;
+            } = view.optional_on(jobs, there, size, view.now, |_| true)?;
             choice.start_slack = choice.start_slack.min(start_slack);
             Some(OptionalLoan {
                 gain,

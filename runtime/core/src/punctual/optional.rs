@@ -48,6 +48,11 @@ impl View<'_> {
             .head()
             .map_or(Instant::FAR_FUTURE, |head| head.due);
         let room = self.room(scan);
+        // A first answer of best-effort work is worth more than depth beyond `threshold_min` (docs/decisions/0006).
+        let best_effort_waits = self.best_effort_needs_answer();
+        let gives_way = |job: &OptionalJob| {
+            best_effort_waits && job.confidence >= self.tables.task(job.task).threshold_min
+        };
         debug_assert!(
             self.queues
                 .optional()
@@ -62,7 +67,8 @@ impl View<'_> {
         {
             let row = self.tables.row(group[0].row);
             for size in 0..row.sizes.len() {
-                let Some(candidate) = self.optional_batch(group, size, start, room) else {
+                let Some(candidate) = self.optional_batch(group, size, start, room, gives_way)
+                else {
                     continue;
                 };
                 // Without mandatory first, EDF order holds for optional work, too.
@@ -94,13 +100,15 @@ impl View<'_> {
         size: usize,
         start: Instant,
         room: i64,
+        gives_way: impl Fn(&OptionalJob) -> bool,
     ) -> Option<OptionalBatch> {
         let cost = self.tables.row(group[0].row).cost[size];
         // The gate: C(b) <= S.
         if ns(cost) > room {
             return None;
         }
-        let mut batch = self.optional_on(group, group[0].row, size, start)?;
+        let mut batch =
+            self.optional_on(group, group[0].row, size, start, |job| !gives_way(job))?;
         batch.choice.start_slack = batch.choice.start_slack.min(room - ns(cost));
         Some(batch)
     }
@@ -113,6 +121,7 @@ impl View<'_> {
         row: Row,
         size: usize,
         start: Instant,
+        may_run: impl Fn(&OptionalJob) -> bool,
     ) -> Option<OptionalBatch> {
         let at = row;
         let row = self.tables.row(row);
@@ -126,7 +135,10 @@ impl View<'_> {
                 .tables
                 .own(self.tables.task(job.task), row.stage)
                 .onward();
-            start + cost + onward <= job.due && job.batch_max >= places && self.is_worth_it(job)
+            start + cost + onward <= job.due
+                && job.batch_max >= places
+                && self.is_worth_it(job)
+                && may_run(job)
         });
         for job in eligible {
             if members.len() == usize::from(places) {

@@ -112,8 +112,8 @@ impl View<'_> {
         Some(job.buffer)
     }
 
-    /// A best-effort request that is shed or can no longer be on time, and the reason of its rejection if
-    /// it holds no answer.
+    /// A best-effort request that is shed, gives up depth, or can no longer be on time, and the reason of its
+    /// rejection if it holds no answer.
     fn next_unserved(&self) -> Option<(u16, Rejection)> {
         self.queues.best_effort().iter().find_map(|job| {
             // Shedding spares the requests of demoted models, which are real-time work.
@@ -121,7 +121,7 @@ impl View<'_> {
                 return Some((job.buffer, Rejection::Shedding));
             }
             let too_late = self.last_start_of_best_effort(job) <= self.now;
-            too_late.then_some((job.buffer, Rejection::NoSlack))
+            (too_late || self.gives_up_depth(job)).then_some((job.buffer, Rejection::NoSlack))
         })
     }
 

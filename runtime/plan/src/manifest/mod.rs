@@ -345,7 +345,12 @@ impl RawTask {
         let thresholds = thresholds.into_iter().filter(|key| s.has(key));
         let thresholds = thresholds.map(|key| (key, s.place_of(key))).collect();
         let threshold = s.number("threshold", 0.9, 0.0..=1.0, "", problems);
-        let threshold_min = s.number("threshold_min", 0.0, 0.0..=threshold, "", problems);
+        // Depth of real-time frames gives way to other frames only if the manifest says so.
+        let least = match criticality {
+            Some(Criticality::BestEffort) => 0.0,
+            Some(Criticality::RealTime) | None => threshold,
+        };
+        let threshold_min = s.number("threshold_min", least, 0.0..=threshold, "", problems);
         let batch_max = s.whole("batch_max", 1, 1..=BATCH_LIMIT, problems).value as u8;
         let queue_depth = s.whole("queue_depth", 8, 1..=QUEUE_MAX, problems);
         let clients = s.whole("clients", 1, 1..=CLIENT_SLOTS_MAX as u64, problems);

@@ -1,7 +1,7 @@
 //! Work in the gaps.
 
 use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
-use punctual_core::{Criticality, Rejection, TaskConfig, TaskId, Verdict};
+use punctual_core::{Confidence, Criticality, Rejection, TaskConfig, TaskId, Verdict};
 use punctual_policy_testing::world::{Exact, World};
 
 #[test]
@@ -102,4 +102,72 @@ fn best_effort_work_that_is_stopped_again_and_again_gets_through_in_smaller_batc
     }
     world.run_until(at(400)).expect("no violation");
     assert_eq!(world.scheduler.counters(TaskId(1)).on_time, 12);
+}
+
+/// A real-time frame at 5 meets one of two best-effort stages of 4; both are unsure throughout.
+fn interrupted(task_two: TaskConfig) -> (u64, u8) {
+    let tasks = vec![task(0, ms(10), ms(10)), task_two];
+    let models = vec![model_alone(&[ms(2)]), model_alone(&[ms(4), ms(4)])];
+    let mut world = World::new(plan(tasks, models, ms(1)), Exact);
+    let frame = world.frame(1, at(0));
+    world.frame(0, at(5));
+    world.run_until(at(100)).expect("no violation");
+    let (when, reply) = world.reply(frame).expect("answered");
+    let (exit, _) = reply.answer.expect("an answer");
+    assert_eq!(reply.verdict, Verdict::OnTime);
+    (when.as_nanos() / 1_000_000, exit.0)
+}
+
+#[test]
+fn a_best_effort_request_without_a_deadline_does_not_wait_for_depth() {
+    assert_eq!(interrupted(best_effort(1)), (6, 0));
+}
+
+#[test]
+fn a_best_effort_request_with_a_deadline_waits_for_depth_until_then() {
+    let patient = TaskConfig {
+        deadline: Some(ms(50)),
+        ..best_effort(1)
+    };
+    assert_eq!(interrupted(patient), (12, 1));
+}
+
+#[test]
+fn a_best_effort_answer_below_the_least_threshold_goes_deeper_in_the_next_gap() {
+    let choosy = TaskConfig {
+        threshold_min: Confidence(u16::MAX / 2),
+        ..best_effort(1)
+    };
+    assert_eq!(interrupted(choosy), (12, 1));
+}
+
+/// A real-time frame and a best-effort one come together; the answer of the first exit is unsure. When and by
+/// which exit each is answered.
+fn contested(threshold_min: Confidence) -> [(u64, u8); 2] {
+    let deep = TaskConfig {
+        threshold_min,
+        ..task(0, ms(40), ms(40))
+    };
+    let tasks = vec![deep, best_effort(1)];
+    let models = vec![model_alone(&[ms(2), ms(6)]), model_alone(&[ms(3), ms(5)])];
+    let mut world = World::new(plan(tasks, models, ms(1)), Exact);
+    let frames = [world.frame(0, at(0)), world.frame(1, at(0))];
+    world.run_until(at(100)).expect("no violation");
+    frames.map(|frame| {
+        let (when, reply) = world.reply(frame).expect("answered");
+        let (exit, _) = reply.answer.expect("an answer");
+        (when.as_nanos() / 1_000_000, exit.0)
+    })
+}
+
+#[test]
+fn a_first_answer_of_best_effort_work_comes_before_depth_beyond_the_least_threshold() {
+    let enough = Confidence(0);
+    assert_eq!(contested(enough), [(11, 1), (5, 0)]);
+}
+
+#[test]
+fn depth_below_the_least_threshold_comes_before_best_effort_work() {
+    let too_little = Confidence(u16::MAX / 2);
+    assert_eq!(contested(too_little), [(8, 1), (16, 1)]);
 }

@@ -66,7 +66,7 @@ pub fn task(model: u16, deadline: Nanos, period: Nanos) -> TaskConfig {
         prepare: Nanos::ZERO,
         mandatory_exit: StageId(0),
         threshold: Confidence(60_000),
-        threshold_min: Confidence(0),
+        threshold_min: Confidence(60_000),
         batch_max: 8,
         queue_max: 16,
         reserved: true,
@@ -83,6 +83,7 @@ pub fn best_effort(model: u16) -> TaskConfig {
         criticality: Criticality::BestEffort,
         deadline: None,
         reserved: false,
+        threshold_min: Confidence(0),
         ..task(model, ms(1), ms(1))
     }
 }

@@ -29,6 +29,7 @@ fn halves() -> Config {
     model.stages[0].deeper[0][0] = 40_000;
     let task = TaskConfig {
         threshold: Confidence::ONE,
+        threshold_min: Confidence(0),
         ..task(0, ms(40), ms(40))
     };
     plan(vec![task], vec![model], ms(1))

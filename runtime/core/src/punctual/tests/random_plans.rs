@@ -6,8 +6,8 @@ use punctual_types::Random;
 
 use super::plans::{best_effort, model, plan, task};
 use crate::{
-    Answers, Config, Criticality, Delivery, ModelConfig, ModelId, Nanos, PartitionConfig,
-    PartitionId, StageId, TaskConfig, TaskId, Units, Weights,
+    Answers, Confidence, Config, Criticality, Delivery, ModelConfig, ModelId, Nanos,
+    PartitionConfig, PartitionId, StageId, TaskConfig, TaskId, Units, Weights,
 };
 
 /// Times are small multiples of this, so that ties and tight fits are common.
@@ -47,6 +47,10 @@ pub fn random_plan(random: &mut Random) -> Config {
     }
     if random.one_in(2) {
         offload(&mut tasks, &mut models, random);
+    }
+    // Depth of every second task gives way to first answers of best-effort work.
+    for task in tasks.iter_mut().step_by(2) {
+        task.threshold_min = Confidence(0);
     }
     for task in &mut tasks {
         task.partition = PartitionId(random.within(0, u64::from(partitions) - 1) as u16);
