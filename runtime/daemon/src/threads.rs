@@ -267,6 +267,15 @@ fn machine(tid: i32, core: Option<CoreWatch>) -> Machine {
     })
 }
 
+/// What the scheduler's thread asks of the probes.
+pub fn attention(plan: &Plan) -> Arc<Attention> {
+    let scheduler = planned(plan, Role::Scheduler);
+    let pinned = scheduler.filter(|thread| thread.reservation.is_none());
+    Arc::new(Attention::from_core(
+        pinned.map(|thread| usize::from(thread.core)),
+    ))
+}
+
 /// One probe for each core of the plan.
 pub fn stall_probes(
     plan: &Plan,
