@@ -435,8 +435,9 @@ impl ThreadFactory<'_> {
             tasks: TaskOfBuffer::new(&self.plan().scheduler),
         };
         let starvable = starvable(self.plan(), self.probes);
+        let leaders = self.leaders(&devices);
         let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain)
-            .on_partitions(starvable, Arc::clone(&self.attention));
+            .on_partitions(starvable, leaders, Arc::clone(&self.attention));
         let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
             self.plan(),
@@ -449,6 +450,15 @@ impl ThreadFactory<'_> {
         Ok(ManagedThread::start(spec, stop, wakeup, heart, || {
             driver.serve()
         })?)
+    }
+
+    /// Of each task, who leads its partition.
+    fn leaders(&self, devices: &DeviceSet) -> Box<[Arc<dyn Pulse>]> {
+        let tasks = self.plan().scheduler.tasks.iter();
+        let leaders = tasks.map(|task| devices.pulse(task.partition));
+        leaders
+            .map(|of| of.expect("a task's partition has a leader"))
+            .collect()
     }
 
     /// Where the outputs go that clients get.
