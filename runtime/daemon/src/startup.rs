@@ -36,7 +36,7 @@ use crate::rate_limit::RateLimit;
 use crate::report::State;
 use crate::reserve::{Reserved, prefault};
 use crate::rt_events;
-use crate::threads::{ThreadFactory, Threads, stall_probes};
+use crate::threads::{ThreadFactory, Threads, attention, stall_probes};
 use crate::validate::{Validated, gather, validate};
 use crate::watchdog::{Watchdog, WhoHas};
 use crate::{Options, StartupError, Termination};
@@ -251,7 +251,7 @@ fn start_threads(
     let plan = Arc::new(validated.plan.clone());
     let drain = Arc::new(DrainOrder::default());
     let poller = reserved.poller;
-    let attention = Arc::default();
+    let attention = attention(&plan);
     let probes = stall_probes(&plan, &attention)?;
     let factory = ThreadFactory {
         validated,

@@ -267,6 +267,15 @@ fn machine(tid: i32, core: Option<CoreWatch>) -> Machine {
     })
 }
 
+/// What the scheduler's thread asks of the probes.
+pub fn attention(plan: &Plan) -> Arc<Attention> {
+    let scheduler = planned(plan, Role::Scheduler);
+    let pinned = scheduler.filter(|thread| thread.reservation.is_none());
+    Arc::new(Attention::from_core(
+        pinned.map(|thread| usize::from(thread.core)),
+    ))
+}
+
 /// One probe for each core of the plan.
 pub fn stall_probes(
     plan: &Plan,
@@ -426,8 +435,9 @@ impl ThreadFactory<'_> {
             tasks: TaskOfBuffer::new(&self.plan().scheduler),
         };
         let starvable = starvable(self.plan(), self.probes);
+        let leaders = self.leaders(&devices);
         let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain)
-            .on_partitions(starvable, Arc::clone(&self.attention));
+            .on_partitions(starvable, leaders, Arc::clone(&self.attention));
         let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
             self.plan(),
@@ -440,6 +450,15 @@ impl ThreadFactory<'_> {
         Ok(ManagedThread::start(spec, stop, wakeup, heart, || {
             driver.serve()
         })?)
+    }
+
+    /// Of each task, who leads its partition.
+    fn leaders(&self, devices: &DeviceSet) -> Box<[Arc<dyn Pulse>]> {
+        let tasks = self.plan().scheduler.tasks.iter();
+        let leaders = tasks.map(|task| devices.pulse(task.partition));
+        leaders
+            .map(|of| of.expect("a task's partition has a leader"))
+            .collect()
     }
 
     /// Where the outputs go that clients get.

@@ -2,6 +2,7 @@
 
 mod lending;
 mod outputs;
+mod probes;
 mod weights;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use punctual_core::{
 use punctual_device::Device;
 use punctual_executor::{Events, World};
 use punctual_ipc::OutputAreas;
-use punctual_platform::heartbeat::Heartbeat;
+use punctual_platform::heartbeat::{Heartbeat, Pulse};
 use punctual_platform::poll::Waker;
 use punctual_platform::stall::Attention;
 use punctual_platform::{Doorbell, clock};
@@ -32,6 +33,7 @@ use lending::MemberTasks;
 pub use lending::TaskOfBuffer;
 use outputs::{ClientAreas, Delivered, Places};
 pub use outputs::{LentAreas, TaskOutputs};
+use probes::{Probes, Work};
 pub use weights::WeightTracker;
 
 /// The scheduler thread's ends of everything.
@@ -54,6 +56,8 @@ pub struct DaemonWorld<D> {
     refused: heapless::Vec<ActionId, REFUSED_MAX>,
     /// One entry a partition.
     starvable: Box<[Starvable]>,
+    /// One entry a task: who leads its partition. None where no threads are known.
+    leaders: Box<[Arc<dyn Pulse>]>,
     probes: Probes,
 }
 
@@ -166,27 +170,6 @@ impl Held {
     }
 }
 
-/// The stall probes, which look closely while there is work that a stall could delay.
-#[derive(Default)]
-struct Probes {
-    attention: Arc<Attention>,
-    is_demanded: bool,
-}
-
-impl Probes {
-    fn watch(&mut self, has_work: bool) {
-        if has_work == self.is_demanded {
-            return;
-        }
-        self.is_demanded = has_work;
-        if has_work {
-            self.attention.demand();
-        } else {
-            self.attention.release();
-        }
-    }
-}
-
 impl<D: Device> World for DaemonWorld<D> {
     fn now(&self) -> Instant {
         Instant::from_nanos(clock::now_ns())
@@ -204,11 +187,12 @@ impl<D: Device> World for DaemonWorld<D> {
         let until = until.map(Instant::as_nanos);
         let bound = self.drain.bound_ns();
         let until = until.into_iter().chain(bound).min();
-        // After the orders are given: it may wake a probe on each core.
-        self.probes.watch(self.has_work());
+        let look = self.probes.watch(self.work(), clock::now_ns());
+        let until = until.into_iter().chain(look).min();
         self.heart.waiting();
         self.bell.wait(seen, until);
         self.heart.working();
+        self.probes.woke(clock::now_ns());
         self.collect(events);
     }
 
@@ -280,28 +264,35 @@ impl<D: Device> DaemonWorld<D> {
             held: vec![Held::default(); partitions].into(),
             refused: heapless::Vec::new(),
             starvable: (0..partitions).map(|_| Starvable::default()).collect(),
+            leaders: Box::default(),
             probes: Probes::default(),
         }
     }
 
     /// With what can be seen of the partitions' cores, by probes that pay this attention.
-    pub fn on_partitions(self, starvable: Box<[Starvable]>, attention: Arc<Attention>) -> Self {
+    pub fn on_partitions(
+        self,
+        starvable: Box<[Starvable]>,
+        leaders: Box<[Arc<dyn Pulse>]>,
+        attention: Arc<Attention>,
+    ) -> Self {
         assert_eq!(starvable.len(), self.held.len(), "one entry a partition");
-        let probes = Probes {
-            attention,
-            is_demanded: false,
-        };
         Self {
             starvable,
-            probes,
+            leaders,
+            probes: Probes::paying(attention),
             ..self
         }
     }
 
-    /// Whether a frame is without its verdict, or a device holds an action.
-    fn has_work(&self) -> bool {
-        self.clients.iter().any(|client| client.open > 0)
-            || self.held.iter().any(|held| !held.is_empty())
+    fn work(&self) -> Work {
+        if self.held.iter().any(|held| !held.is_empty()) {
+            Work::Runs
+        } else if self.clients.iter().any(|client| client.open > 0) {
+            Work::Waits
+        } else {
+            Work::None
+        }
     }
 
     /// Which partitions the machine stopped to run, or runs again.
@@ -457,6 +448,10 @@ impl<D: Device> DaemonWorld<D> {
             .push(order)
             .expect("an intake's ring holds one order for each of its client's slots");
         client.intake_bell.ring();
+        // Its core leaves its idle state while the frame is prepared.
+        if let Some(leader) = self.leaders.get(task.index()) {
+            leader.nudge();
+        }
     }
 
     fn infer(&mut self, infer: &Infer) {

@@ -96,11 +96,16 @@ impl DeviceSet {
     /// The pulses of the leaders, by partition, without those that nothing runs on.
     #[must_use]
     pub fn pulses(&self) -> Vec<Arc<dyn Pulse>> {
-        let pulse = |route: &Route| {
-            let mut pulses = self.devices[route.device].shell().pulses();
-            pulses.nth(usize::from(route.local))
-        };
-        self.partitions.iter().flatten().filter_map(pulse).collect()
+        let partitions = (0..).map(PartitionId).take(self.partitions.len());
+        partitions.filter_map(|id| self.pulse(id)).collect()
+    }
+
+    /// The pulse of a partition's leader; none if nothing runs there.
+    #[must_use]
+    pub fn pulse(&self, partition: PartitionId) -> Option<Arc<dyn Pulse>> {
+        let route = (*self.partitions.get(partition.index())?)?;
+        let mut pulses = self.devices[route.device].shell().pulses();
+        pulses.nth(usize::from(route.local))
     }
 
     /// What the machine did not grant the threads, with repetitions.

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::error::{OsError, check};
 
-/// Readable from the first [`signal`](Self::signal) on until it is [cleared](Self::clear).
+/// Readable from the first [`signal`](Self::signal) on until it is [cleared](Self::clear); each signal is an edge.
 #[derive(Debug)]
 pub struct Event(OwnedFd);
 

@@ -54,7 +54,9 @@ impl Poller {
             events: vec![libc::epoll_event { events: 0, u64: 0 }; capacity + 1].into(),
         };
         let event = poller.waker.event.as_fd();
-        poller.control(libc::EPOLL_CTL_ADD, event, libc::EPOLLIN, WAKER)?;
+        // By edges: each signal is one, and none has to be read.
+        let events = libc::EPOLLIN | libc::EPOLLET;
+        poller.control(libc::EPOLL_CTL_ADD, event, events, WAKER)?;
         Ok(poller)
     }
 
@@ -121,9 +123,6 @@ impl Poller {
         };
         // An error can only be EINTR here: the same as nothing ready.
         let ready = &self.events[..usize::try_from(count).unwrap_or(0)];
-        if ready.iter().any(|event| event.u64 == WAKER) {
-            self.waker.event.clear();
-        }
         ready.iter().filter_map(|event| {
             let (token, bits) = (event.u64, event.events as libc::c_int);
             (token != WAKER).then_some(Readiness {
@@ -290,7 +289,7 @@ mod tests {
             scope.spawn(move || waker.wake());
             assert_eq!(poller.wait(None).count(), 0);
         });
-        // It was reset: the next wait runs into its limit.
+        // It counts once: the next wait runs into its limit.
         let limit = clock::now_ns() + 1_000_000;
         assert_eq!(poller.wait(Some(limit)).count(), 0);
         assert!(clock::now_ns() >= limit);

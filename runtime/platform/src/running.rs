@@ -1,6 +1,9 @@
 //! Whether the kernel runs a thread of this process, as another of its threads sees it: what tells a thread
 //! that is stuck from one that is ready and gets no processor.
 
+use std::fs::File;
+use std::io::Read as _;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
     /// Processor time that it has had, in ns.
@@ -12,17 +15,20 @@ pub struct Running {
 /// Thread `tid` of this process, now; none if it has ended. Reads `/proc`: for ordinary threads.
 #[must_use]
 pub fn of_thread(tid: i32) -> Option<Running> {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
+    // The first fields are enough, in one reading: a name has 15 bytes.
+    let mut stat = [0; 64];
+    let mut file = File::open(format!("/proc/self/task/{tid}/stat")).ok()?;
+    let length = file.read(&mut stat).ok()?;
     Some(Running {
         ran_ns: processor_ns(tid)?,
-        runnable: is_runnable(&stat)?,
+        runnable: is_runnable(&stat[..length])?,
     })
 }
 
 /// The state is behind the name, which may hold anything (proc_pid_stat(5)).
-fn is_runnable(stat: &str) -> Option<bool> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    Some(fields.trim_start().starts_with('R'))
+fn is_runnable(stat: &[u8]) -> Option<bool> {
+    let name_ends = stat.iter().rposition(|&byte| byte == b')')?;
+    Some(stat[name_ends..].starts_with(b") R"))
 }
 
 /// Exact at this moment, unlike what `/proc` has of a thread that runs.
@@ -85,9 +91,9 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_and_spaces_is_no_state() {
-        assert_eq!(is_runnable("12 (a) S (b) R 1 2"), Some(true));
-        assert_eq!(is_runnable("12 (main/0) S 1 2"), Some(false));
-        assert_eq!(is_runnable("12 (main/0) t 1 2"), Some(false));
-        assert_eq!(is_runnable("nonsense"), None);
+        assert_eq!(is_runnable(b"12 (a) S (b) R 1 2"), Some(true));
+        assert_eq!(is_runnable(b"12 (main/0) S 1 2"), Some(false));
+        assert_eq!(is_runnable(b"12 (main/0) t 1 2"), Some(false));
+        assert_eq!(is_runnable(b"nonsense"), None);
     }
 }

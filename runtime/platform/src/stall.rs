@@ -19,12 +19,12 @@ pub struct Stall {
     pub end_ns: u64,
 }
 
-/// How often a probe wakes while frames are open, in ns. A wake-up costs up to 20 us on a virtual machine, where timers
+/// How often a probe wakes while it looks closely, in ns. A wake-up costs up to 20 us on a virtual machine, where timers
 /// leave the guest: 4% of the core at this period. Every stall longer than a period and the
 /// threshold together is seen, shorter ones sometimes.
 pub const PERIOD_NS: u64 = 500_000;
 
-/// And while none are, in ns: an idle machine should rest. A stall that ends before a frame is there is seen seldom, also
+/// And otherwise, in ns: an idle machine should rest. A stall that ends before a frame is there is seen seldom, also
 /// where it delays the frame's arrival.
 pub const IDLE_PERIOD_NS: u64 = 25_000_000;
 
@@ -34,17 +34,52 @@ pub const THRESHOLD_NS: u64 = 1_000_000;
 /// Whether probes look closely. One thread says so for all of them.
 #[derive(Debug, Default)]
 pub struct Attention {
+    /// The core of that thread; none if it may run on several.
+    core: Option<usize>,
     /// When it was asked for, in ns; 0 while it is not.
     since_ns: AtomicU64,
+    /// When that thread should have asked for it, in ns.
+    due_ns: AtomicU64,
     bell: Doorbell,
 }
 
 impl Attention {
-    /// From now on until [`release`](Self::release), all probes wake each [`PERIOD_NS`]. Wakes those that sleep.
-    pub fn demand(&self) {
-        // Relaxed: the ring publishes it to the probes, whose `count` and `wait` acquire.
+    /// Of a thread that is bound to this core, if to any.
+    #[must_use]
+    pub fn from_core(core: Option<usize>) -> Self {
+        Self {
+            core,
+            ..Self::default()
+        }
+    }
+
+    /// From now on until [`release`](Self::release), all probes wake each [`PERIOD_NS`]. Wakes those that sleep. The caller
+    /// should have woken to demand it at `due_ns`: if it did later, its core stood still.
+    pub fn demand(&self, due_ns: u64) {
+        // Relaxed: the ring publishes both to the probes, whose `count` and `wait` acquire.
+        self.due_ns.store(due_ns, Ordering::Relaxed);
         self.since_ns.store(clock::now_ns(), Ordering::Relaxed);
         self.bell.ring();
+    }
+
+    /// Since when it is demanded, in ns; 0 while it is not.
+    fn since_ns(&self) -> u64 {
+        // Relaxed: published by the ring that `count` and `wait` acquire.
+        self.since_ns.load(Ordering::Relaxed)
+    }
+
+    /// When a probe of this core should have woken that was to wake at `due_ns`, if attention was demanded since `since_ns`
+    /// when it fell asleep: a demand meanwhile expects it at once.
+    fn expects(&self, core: Option<usize>, due_ns: u64, since_ns: u64) -> u64 {
+        let rung_ns = self.since_ns();
+        if rung_ns == 0 || rung_ns == since_ns {
+            due_ns
+        } else if core.is_some() && core == self.core {
+            // Relaxed: as above.
+            due_ns.min(self.due_ns.load(Ordering::Relaxed))
+        } else {
+            due_ns.min(rung_ns)
+        }
     }
 
     pub fn release(&self) {
@@ -101,8 +136,8 @@ impl StallProbe {
                 .map(|_| [AtomicU64::new(0), AtomicU64::new(0)])
                 .collect(),
         });
-        let (probe, asked) = (Arc::clone(&record), Arc::clone(&attention));
-        let thread = thread::spawn_realtime(spec, move || probe.run(&asked))?;
+        let (probe, asked, core) = (Arc::clone(&record), Arc::clone(&attention), spec.core);
+        let thread = thread::spawn_realtime(spec, move || probe.run(&asked, core))?;
         Ok(Self {
             record,
             attention,
@@ -152,17 +187,16 @@ impl StallProbe {
 }
 
 impl Record {
-    fn run(&self, attention: &Attention) {
+    fn run(&self, attention: &Attention, core: Option<usize>) {
         let mut seen = attention.bell.count();
         // Relaxed: partner of the store in `stop`; the flag orders nothing.
         while !self.ended.load(Ordering::Relaxed) {
-            // Relaxed: published by the ring that `count` and `wait` acquire.
-            let since_ns = attention.since_ns.load(Ordering::Relaxed);
+            let since_ns = attention.since_ns();
             // From the present on, so that a stall of several periods counts once.
             let due_ns = clock::now_ns() + period_ns(since_ns);
             seen = attention.bell.wait(seen, Some(due_ns));
-            let rung_ns = attention.since_ns.load(Ordering::Relaxed);
-            self.woke(expected_ns(due_ns, since_ns, rung_ns), clock::now_ns());
+            let expected_ns = attention.expects(core, due_ns, since_ns);
+            self.woke(expected_ns, clock::now_ns());
         }
     }
 
@@ -198,16 +232,6 @@ impl Record {
     }
 }
 
-/// When a probe should have woken that was to wake at `due_ns`, if attention was demanded since `since_ns` when it fell asleep
-/// and since `rung_ns` when it woke: a demand meanwhile expects it at once.
-fn expected_ns(due_ns: u64, since_ns: u64, rung_ns: u64) -> u64 {
-    if rung_ns == 0 || rung_ns == since_ns {
-        due_ns
-    } else {
-        due_ns.min(rung_ns)
-    }
-}
-
 /// How long a probe sleeps that is asked to look closely since then, or not.
 fn period_ns(since_ns: u64) -> u64 {
     match since_ns {
@@ -240,14 +264,32 @@ mod tests {
         assert_eq!(record.total_ns.load(Ordering::Relaxed), 6 * THRESHOLD_NS);
     }
 
+    /// Demanded by a thread on core 1.
+    fn demanded(due_ns: u64, since_ns: u64) -> Attention {
+        Attention {
+            since_ns: AtomicU64::new(since_ns),
+            due_ns: AtomicU64::new(due_ns),
+            ..Attention::from_core(Some(1))
+        }
+    }
+
     #[test]
     fn a_demand_is_due_when_it_is_made_and_only_once() {
-        let due_ns = 100;
-        assert_eq!(expected_ns(due_ns, 0, 0), due_ns);
-        assert_eq!(expected_ns(due_ns, 0, 40), 40);
-        assert_eq!(expected_ns(due_ns, 40, 40), due_ns);
-        assert_eq!(expected_ns(due_ns, 40, 70), 70);
-        assert_eq!(expected_ns(due_ns, 40, 0), due_ns, "it is over");
+        let (core, due_ns) = (Some(0), 100);
+        assert_eq!(demanded(0, 0).expects(core, due_ns, 0), due_ns);
+        assert_eq!(demanded(40, 40).expects(core, due_ns, 0), 40);
+        assert_eq!(demanded(40, 40).expects(core, due_ns, 40), due_ns);
+        assert_eq!(demanded(70, 70).expects(core, due_ns, 40), 70);
+        let over = demanded(40, 0).expects(core, due_ns, 40);
+        assert_eq!(over, due_ns, "it is over");
+    }
+
+    #[test]
+    fn a_demand_that_came_late_says_that_the_core_of_its_caller_stood_and_no_other() {
+        let late = demanded(40, 70);
+        assert_eq!(late.expects(Some(1), 100, 0), 40);
+        assert_eq!(late.expects(Some(0), 100, 0), 70);
+        assert_eq!(late.expects(None, 100, 0), 70);
     }
 
     #[test]
