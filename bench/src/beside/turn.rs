@@ -108,7 +108,7 @@ impl Turn {
     ) -> Result<Outcome, Error> {
         let attention = Default::default();
         let probes = probes(stage.plan, &attention)?;
-        attention.demand();
+        attention.demand(now_ns());
         let processor = ProcessorTime::begin(daemon, &probes)?;
         let start_ns = now_ns() + START_NS;
         let fed = std::thread::scope(|scope| {
