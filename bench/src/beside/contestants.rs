@@ -88,8 +88,21 @@ const fn contestant(name: &'static str, title: &'static str, kind: Kind) -> Cont
     Contestant { name, title, kind }
 }
 
+/// Verdicts alone, at the last moment.
+const ONE_ANSWER: &[Change] = &[Change {
+    from: "\ncriticality = ",
+    to: "\nanswers = \"final\"\ncriticality = ",
+}];
+
 pub const CONTESTANTS: &[Contestant] = &[
     contestant("punctual", "Punctual", Kind::Daemon { changes: &[] }),
+    contestant(
+        "punctual-final",
+        "Punctual, one answer a frame",
+        Kind::Daemon {
+            changes: ONE_ANSWER,
+        },
+    ),
     contestant("fifo", "FIFO queue, full depth", fifo(Threads::One)),
     contestant(
         "rate-monotonic",

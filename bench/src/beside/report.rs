@@ -47,6 +47,8 @@ pub struct Row {
     /// Of all frames with boxes; where there was no answer on time nothing was found.
     map50: Option<f64>,
     latency_us: Latency,
+    /// Of frames' first answers.
+    first_us: Latency,
     cores_used: Spread,
     best_effort_per_s: Spread,
     /// Times over 1 ms in which a core stood still.
@@ -173,6 +175,7 @@ impl Row {
             right: (frames_of_signs > 0).then(|| all.right as f64 / frames_of_signs as f64),
             map50: all.map50(),
             latency_us: Latency::of(&all.latency_us),
+            first_us: Latency::of(&all.first_us),
             cores_used: Spread::of(turns.iter().map(|turn| turn.cores_used)),
             best_effort_per_s: Spread::of(turns.iter().map(|turn| answered(turn) / seconds)),
             stalls: turns.iter().map(|turn| turn.stalls.len() as u64).sum(),
@@ -211,7 +214,8 @@ impl Row {
             text(self.right.map(percent)),
             text(self.map50.map(|precision| format!("{precision:.3}"))),
         ];
-        cells.extend([p50, p99, p999, max].map(|us| format!("{:.1}", us as f64 / 1e3)));
+        let first = self.first_us.p50;
+        cells.extend([first, p50, p99, p999, max].map(|us| format!("{:.1}", us as f64 / 1e3)));
         cells.extend([
             self.cores_used.text(|cores| format!("{cores:.2}")),
             self.best_effort_per_s.text(|rate| format!("{rate:.0}")),
@@ -311,6 +315,7 @@ impl Report {
             words("exits %"),
             number("right"),
             number("mAP50"),
+            number("first p50").unit("ms"),
             number("p50").unit("ms"),
             number("p99").unit("ms"),
             number("p99.9").unit("ms"),
@@ -357,6 +362,7 @@ mod tests {
                 deadline_ns: 9_000_000,
                 given_in_time: true,
                 received_ns: 2_000_000,
+                first_ns: 2_000_000,
             };
             if let Truth::Sign(_) = truth {
                 tally.count(&OfFrame::Answered(answer), &truth);

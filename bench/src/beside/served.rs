@@ -89,6 +89,7 @@ impl Service for Served {
         };
         self.answered += 1;
         self.slots.push(done.slot);
+        let received_ns = now_ns();
         let outcome = done.found.map_or(Outcome::Rejected, |found| {
             Outcome::Answered(Answer {
                 exit: Some(found.exit),
@@ -97,7 +98,8 @@ impl Service for Served {
                 captured_ns: done.captured_ns,
                 deadline_ns: done.deadline_ns,
                 given_in_time: true,
-                received_ns: now_ns(),
+                received_ns,
+                first_ns: received_ns,
             })
         });
         Ok(Some((done.sequence, outcome)))

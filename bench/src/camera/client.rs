@@ -1,5 +1,6 @@
 //! A daemon, as a camera sees it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use punctual_client::{Client, Crop, Lost, Options, Response, SubmitError, Verdict, now_ns};
@@ -16,6 +17,8 @@ const CONNECT_NS: u64 = 20_000_000_000;
 pub struct Connection {
     task: &'static str,
     client: Client,
+    /// By frame: the last answer before the verdict.
+    early: BTreeMap<u64, Answer>,
 }
 
 impl Connection {
@@ -27,7 +30,11 @@ impl Connection {
     ) -> Result<Self, CameraError> {
         let client = Options::new(socket, task, format).open(Some(now_ns() + CONNECT_NS));
         let client = client.map_err(|source| lost(task, source))?;
-        Ok(Self { task, client })
+        Ok(Self {
+            task,
+            client,
+            early: BTreeMap::new(),
+        })
     }
 }
 
@@ -35,6 +42,20 @@ fn lost(task: &'static str, source: Lost) -> CameraError {
     CameraError::Lost {
         task,
         source: Box::new(source),
+    }
+}
+
+impl Connection {
+    /// What a frame has in the end: the answer that was read in time, of several the deepest.
+    fn with_early(&mut self, sequence: u64, outcome: Outcome) -> Outcome {
+        let (Some(early), Outcome::Answered(answer)) = (self.early.remove(&sequence), &outcome)
+        else {
+            return outcome;
+        };
+        let is_new = answer.exit != early.exit && (answer.is_in_time() || !early.is_in_time());
+        let first_ns = early.first_ns;
+        let kept = if is_new { answer.clone() } else { early };
+        Outcome::Answered(Answer { first_ns, ..kept })
     }
 }
 
@@ -59,9 +80,21 @@ impl Service for Connection {
     }
 
     fn verdict(&mut self, until_ns: u64) -> Result<Option<(u64, Outcome)>, CameraError> {
-        let response = self.client.verdict(Some(until_ns));
-        let response = response.map_err(|source| lost(self.task, source))?;
-        Ok(response.map(|response| (response.sequence, outcome(&response, now_ns()))))
+        loop {
+            let response = self.client.answer(Some(until_ns));
+            let response = response.map_err(|source| lost(self.task, source))?;
+            let Some(response) = response else {
+                return Ok(None);
+            };
+            let sequence = response.sequence;
+            let outcome = self.with_early(sequence, outcome(&response, now_ns()));
+            if response.is_final {
+                return Ok(Some((sequence, outcome)));
+            }
+            if let Outcome::Answered(answer) = outcome {
+                self.early.insert(sequence, answer);
+            }
+        }
     }
 
     fn unanswered(&self) -> u64 {
@@ -79,6 +112,7 @@ fn outcome(response: &Response, received_ns: u64) -> Outcome {
             deadline_ns: response.deadline_ns,
             given_in_time: response.verdict == Verdict::OnTime,
             received_ns,
+            first_ns: received_ns,
         }),
         Verdict::Rejected(_) => Outcome::Rejected,
         Verdict::Failed(_) => Outcome::Failed,

@@ -28,11 +28,13 @@ pub struct Answer {
     pub given_in_time: bool,
     /// When the camera had it.
     pub received_ns: u64,
+    /// When it had the first one of this frame, which this one may have replaced.
+    pub first_ns: u64,
 }
 
 impl Answer {
     /// An answer that is read after its deadline is late for its reader.
-    fn is_in_time(&self) -> bool {
+    pub fn is_in_time(&self) -> bool {
         self.given_in_time && self.received_ns <= self.deadline_ns
     }
 }
@@ -57,8 +59,14 @@ pub struct Tally {
     matched: Vec<Matched>,
     /// From the intended capture to the answer, in us.
     pub latency_us: Histogram<u64>,
+    /// The same of frames' first answers.
+    pub first_us: Histogram<u64>,
     /// `[captured, received]` of the late ones, in ns.
     late_spans_ns: Vec<[u64; 2]>,
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000, 3).expect("sound bounds")
 }
 
 impl Tally {
@@ -74,7 +82,8 @@ impl Tally {
             exits: Vec::new(),
             right: 0,
             matched: Vec::new(),
-            latency_us: Histogram::new_with_bounds(1, 60_000_000, 3).expect("sound bounds"),
+            latency_us: histogram(),
+            first_us: histogram(),
             late_spans_ns: Vec::new(),
         }
     }
@@ -95,6 +104,7 @@ impl Tally {
         }
         self.matched.extend_from_slice(&other.matched);
         self.latency_us += &other.latency_us;
+        self.first_us += &other.first_us;
         self.late_spans_ns.extend_from_slice(&other.late_spans_ns);
     }
 
@@ -150,8 +160,10 @@ impl Tally {
             self.late_spans_ns
                 .push([answer.captured_ns, answer.received_ns]);
         }
-        let latency_us = answer.received_ns.saturating_sub(answer.captured_ns) / 1000;
-        self.latency_us.saturating_record(latency_us.max(1));
+        let after_us = |at_ns: u64| (at_ns.saturating_sub(answer.captured_ns) / 1000).max(1);
+        self.latency_us
+            .saturating_record(after_us(answer.received_ns));
+        self.first_us.saturating_record(after_us(answer.first_ns));
         if let Some(exit) = answer.exit {
             let exits = self.exits.len().max(exit + 1);
             self.exits.resize(exits, 0);
@@ -203,6 +215,7 @@ mod tests {
             deadline_ns: 20_000_000,
             given_in_time: true,
             received_ns,
+            first_ns: received_ns,
         })
     }
 

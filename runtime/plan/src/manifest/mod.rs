@@ -360,7 +360,7 @@ impl RawTask {
         let reserved = s.optional("reserved", problems);
         let answers = s
             .optional_word("answers", &ANSWERS, problems)
-            .unwrap_or_default();
+            .unwrap_or(Answers::EachExit);
         let weight = s.whole("weight", 1, 1..=1_000, problems).value as u16;
         let offload_to = s.optional("offload_to", problems);
         let delivery = s

@@ -156,7 +156,7 @@ fn former_names_of_keys_mean_the_same_and_each_is_warned_of_once() {
     let present = of(&renamed).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(
         (plan.renamed_keys.len(), present.renamed_keys.len()),
-        (9, 0)
+        (8, 0)
     );
     assert_eq!(plan.hash, present.hash);
     assert_eq!(plan.to_json(), present.to_json());

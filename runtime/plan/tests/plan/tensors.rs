@@ -63,16 +63,17 @@ fn said(from: &str, to: &str) -> String {
 
 #[test]
 fn outputs_and_vectors_have_their_places_and_their_memory_is_planned() {
-    let plan = planned(MANIFEST);
+    let one_answer = "slots = 4\nanswers = \"final\"";
+    let plan = planned(&MANIFEST.replacen("slots = 4", one_answer, 1));
     let task = &plan.tasks[0];
     assert_eq!(task.outputs, ["values", "map"]);
     // In the network's order, whatever that of the manifest is.
     let vectors = task.vectors.iter().map(|vector| vector.name.as_str());
     assert_eq!(vectors.collect::<Vec<_>>(), ["wheels", "angle"]);
-    // The largest exits of both halves: 8x16x16 and 16x8x8 floats, four values each, and the head.
+    // The largest exits of both parts: 8x16x16 and 16x8x8 floats, four values each, and the head.
     let values = 64;
     let largest = (8 * 16 * 16 + 16 * 8 * 8) * 4 + 2 * values + 64;
-    assert_eq!(task.channel.area_bytes, largest);
+    assert_eq!((task.channel.area_bytes, task.channel.records), (largest, 1));
     let areas = plan.memory.items.iter();
     let mut areas = areas.filter(|item| item.purpose == Purpose::OutputAreas);
     let item = areas.next().expect("output areas");
@@ -80,6 +81,17 @@ fn outputs_and_vectors_have_their_places_and_their_memory_is_planned() {
     assert!(item.count >= 4);
     let report = plan.to_string();
     assert!(report.contains("wheels (4 in 0..60)"), "{report}");
+}
+
+#[test]
+fn where_each_answer_is_delivered_an_area_holds_those_of_all_exits() {
+    let plan = planned(MANIFEST);
+    let channel = &plan.tasks[0].channel;
+    // The third exit has 32 maps of 4x4.
+    let all = (8 * 16 * 16 + 16 * 8 * 8 + 32 * 4 * 4) * 4 + 3 * 64 + 64;
+    assert_eq!((channel.area_bytes, channel.records), (all, 3));
+    let deeper = MANIFEST.replacen("slots = 4", "slots = 4\nmandatory_exit = 1", 1);
+    assert_eq!(planned(&deeper).tasks[0].channel.records, 2);
 }
 
 #[test]
@@ -104,7 +116,7 @@ fn without_confidence_there_is_no_threshold_and_no_calibration_to_miss() {
 fn a_task_wants_some_outputs_or_none() {
     let some = MANIFEST.replace("slots = 4", "slots = 4\noutputs = [\"values\"]");
     let plan = planned(&some);
-    assert_eq!(plan.tasks[0].channel.area_bytes, 64 + 2 * 64);
+    assert_eq!(plan.tasks[0].channel.area_bytes, 64 + 3 * 64);
     let none = planned(&MANIFEST.replace("slots = 4", "slots = 4\noutputs = []"));
     assert_eq!(none.tasks[0].channel.area_bytes, 0);
     let message = said("slots = 4", "slots = 4\noutputs = [\"masks\"]");
