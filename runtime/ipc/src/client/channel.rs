@@ -369,7 +369,13 @@ impl ClientChannel {
     /// # Errors
     /// As for [`wait`](Self::wait).
     pub fn wait_for_verdict(&self, seen: u32, until_ns: Option<u64>) -> Result<bool, Disconnected> {
-        self.wait_as(ASLEEP_FOR_VERDICTS, seen, until_ns)
+        // The thread behind a descriptor is to hear of all.
+        let asleep = if self.watched {
+            ASLEEP
+        } else {
+            ASLEEP_FOR_VERDICTS
+        };
+        self.wait_as(asleep, seen, until_ns)
     }
 
     /// This thread looks for records from now on, and for nothing else.

@@ -6,6 +6,7 @@ use punctual_ipc::{
     Submissions, SubmitError, Verdict,
 };
 use punctual_platform::clock::now_ns;
+use punctual_platform::thread::current_tid;
 
 const CORNER: Crop = Crop { x: 0, y: 0 };
 
@@ -143,6 +144,41 @@ fn a_thread_that_waits_for_verdicts_gets_them_whatever_comes_before() {
             }
         }
         assert_eq!(exits, [0, 1, 2]);
+    });
+}
+
+/// Comes back once the thread sleeps.
+fn wait_until_asleep(thread: i32) {
+    let status = format!("/proc/self/task/{thread}/status");
+    let asleep = |status: String| status.contains("State:\tS");
+    while !std::fs::read_to_string(&status).is_ok_and(asleep) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_thread_behind_a_descriptor_hears_of_answers_while_another_waits_for_verdicts() {
+    const SOON_NS: u64 = 5_000_000_000;
+    let (server, mut client) = pair(small_terms());
+    let (mut submissions, _payload, mut results) = server.split();
+    let of = submitted(&mut client, &mut submissions);
+    let (watch, seen) = (client.watch(), client.bell());
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let also = tell.clone();
+        scope.spawn(move || {
+            also.send(current_tid()).unwrap();
+            client.wait_for_verdict(seen, Some(now_ns() + SOON_NS))
+        });
+        let watching = scope.spawn(move || {
+            tell.send(current_tid()).unwrap();
+            let limit_ns = now_ns() + SOON_NS;
+            watch.wait(seen, limit_ns);
+            now_ns() < limit_ns
+        });
+        told.iter().take(2).for_each(wait_until_asleep);
+        results.push(&record(&of, 0, None, false)).unwrap();
+        assert!(watching.join().unwrap(), "it slept through");
     });
 }
 
