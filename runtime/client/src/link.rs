@@ -147,8 +147,8 @@ impl Link {
         match &self.state {
             State::Lost(lost) => Some(lost.clone()),
             State::Changed(channel) => Some(Lost::TermsChanged {
-                was: self.terms,
-                is: *channel.terms(),
+                was: Box::new(self.terms),
+                is: Box::new(*channel.terms()),
             }),
             State::Up(_) | State::Down { .. } | State::Opening(_) => None,
         }

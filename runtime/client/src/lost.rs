@@ -25,9 +25,9 @@ pub enum Lost {
     )]
     TermsChanged {
         /// What slots looked like.
-        was: StreamTerms,
+        was: Box<StreamTerms>,
         /// What they are going to look like.
-        is: StreamTerms,
+        is: Box<StreamTerms>,
     },
     /// No daemon admitted the client before the time limit; this is the last attempt's error.
     #[error("no daemon in time: {0}")]

@@ -139,7 +139,7 @@ fn other_frames_than_before_are_for_the_application_to_accept() {
         let Lost::TermsChanged { was, is } = lost else {
             panic!("{lost}");
         };
-        assert_eq!((was, is), (terms(), larger));
+        assert_eq!((*was, *is), (terms(), larger));
     }
     client.accept_terms();
     assert_eq!(client.terms(), &larger);
