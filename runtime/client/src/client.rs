@@ -214,7 +214,7 @@ impl Client {
 
     /// The next answer before its verdict, or else the next verdict ([`ResultRecord::is_final`](punctual_ipc::ResultRecord)
     /// tells); none if there was none at `until_ns`. Of a frame whose deeper answer is there already, only that one. There are
-    /// answers before verdicts if the manifest says so (`answers = "each-exit"`).
+    /// answers before verdicts unless the manifest wants one answer (`answers`).
     ///
     /// # Errors
     /// As for [`verdict`](Self::verdict).
@@ -322,10 +322,10 @@ impl Client {
         }
     }
 
-    /// A descriptor for an event loop, the same for the client's whole life. It is readable
-    /// when there may be something for [`try_verdict`](Self::try_verdict) to do; before each wait
-    /// on it, call that until it gives none. From the first call on the client has a thread, which
-    /// waits for the daemon and makes the descriptor readable; that takes some microseconds.
+    /// A descriptor for an event loop, the same for the client's whole life. It is readable when there may be something
+    /// for [`try_verdict`](Self::try_verdict) or [`try_answer`](Self::try_answer) to do; before each wait on it, call
+    /// one of them until it gives none. From the first call on the client has a thread, which waits for the daemon and
+    /// makes the descriptor readable; that takes some microseconds.
     ///
     /// # Errors
     /// When out of descriptors or threads.

@@ -20,6 +20,7 @@
 //! |---|---|
 //! | the camera's own thread | [`Client`]: [`verdict`](Client::verdict), [`try_verdict`](Client::try_verdict); no lock, no allocation |
 //! | an event loop | [`Client::descriptor`] |
+//! | a control loop, at each of its turns | [`Client::latest`]: the newest answer, and [`Client::try_verdict`] |
 //! | one thread, for several tasks | [`Streams`] |
 //! | futures, on any executor | [`Stream`]: [`StreamSlot::submit`] |
 //! | callbacks, on a thread of the stream's | [`Stream`]: [`StreamSlot::submit_then`] |

@@ -59,12 +59,29 @@ impl Streams {
     /// Each stream's first [`Lost`] with its number is the caller's to see through
     /// [`get`](Self::get); here only if every stream has lost its daemon: that of the first.
     pub fn verdict(&mut self, until_ns: Option<u64>) -> Result<Option<(usize, Response)>, Lost> {
+        self.next(Client::try_verdict, until_ns)
+    }
+
+    /// The next answer before its verdict, or else the next verdict, of any stream, with the stream's number: as
+    /// [`Client::answer`] for all. The newest of one stream is that of [`get`](Self::get)'s [`Client::latest`].
+    ///
+    /// # Errors
+    /// As for [`verdict`](Self::verdict).
+    pub fn answer(&mut self, until_ns: Option<u64>) -> Result<Option<(usize, Response)>, Lost> {
+        self.next(Client::try_answer, until_ns)
+    }
+
+    fn next(
+        &mut self,
+        take: fn(&mut Client) -> Result<Option<Response>, Lost>,
+        until_ns: Option<u64>,
+    ) -> Result<Option<(usize, Response)>, Lost> {
         loop {
             let count = self.clients.len();
             let mut lost = None;
             let mut alive = 0;
             for at in (0..count).map(|i| (self.first + i) % count) {
-                match self.clients[at].try_verdict() {
+                match take(&mut self.clients[at]) {
                     Ok(Some(result)) => {
                         self.first = at + 1;
                         return Ok(Some((at, result)));

@@ -1,5 +1,6 @@
 //! Clients and a daemon that echoes, in one process.
 
+mod answers;
 #[path = "../echo_daemon/mod.rs"]
 mod echo_daemon;
 mod end_to_end;

@@ -34,6 +34,24 @@ pub fn terms() -> StreamTerms {
     }
 }
 
+/// A stream whose frames get a record from each of two exits, with `boxes` in a part of the area of its own.
+pub fn each_exit(terms: StreamTerms) -> (StreamTerms, Description) {
+    let (with, mut description) = terms_with_outputs();
+    let mut deeper = description.exits[0].clone();
+    deeper.outputs[0].offset += 64;
+    description.exits.push(deeper);
+    let outputs = OutputTerms {
+        area_bytes: with.outputs.area_bytes + 64,
+        ..with.outputs
+    };
+    let terms = StreamTerms {
+        outputs,
+        records: 2,
+        ..terms
+    };
+    (terms, description)
+}
+
 /// What a network's exit gives that ends in the decoder of detections.
 fn detections() -> (OutputTerms, Description) {
     let output = |name: &str, element, shape: &[u32], offset| OutputDescription {
@@ -60,11 +78,13 @@ fn detections() -> (OutputTerms, Description) {
     };
     let terms = OutputTerms {
         areas: 4,
-        area_bytes: 256,
+        area_bytes: DETECTIONS_BYTES as u32,
         description_bytes: 0,
     };
     (terms, description)
 }
+
+const DETECTIONS_BYTES: usize = 256;
 
 /// The rows of detections: of a crop of 32x32 pixels, the input has a border of 8 columns and twice its size.
 const ROWS: [[f32; 6]; 4] = [
@@ -125,6 +145,13 @@ impl EchoDaemon {
     pub fn start_giving_detections(path: PathBuf, terms: StreamTerms) -> Self {
         let (outputs, description) = detections();
         Self::start_with(path, Some((StreamTerms { outputs, ..terms }, description)))
+    }
+
+    /// As [`start_giving_outputs`](Self::start_giving_outputs), with a record for each of two exits, whose number is
+    /// the fourth float: the first exit's answer comes at once; the second's with the verdict at once too if the first
+    /// pixel is odd, or else before the next frame's first answer.
+    pub fn start_giving_each_exit(path: PathBuf, terms: StreamTerms) -> Self {
+        Self::start_with(path, Some(each_exit(terms)))
     }
 
     /// A daemon that has no task of anybody's.
@@ -189,6 +216,9 @@ struct Served {
     payload: PayloadReader,
     results: Results,
     areas: Option<OutputAreas>,
+    gives_each_exit: bool,
+    /// The verdict of a frame whose first answer was sent.
+    held: Option<ResultRecord>,
 }
 
 struct Work {
@@ -245,6 +275,7 @@ impl Work {
         self.poller.remove(connection.as_fd()).unwrap();
         let mut server = connection.admit_with(terms, description).ok()?;
         let areas = server.areas();
+        let gives_each_exit = server.terms().records > 1;
         let (submissions, payload, results) = server.split();
         submissions.watch(&self.poller, token).unwrap();
         Some(Peer::Served(Box::new(Served {
@@ -252,6 +283,8 @@ impl Work {
             payload,
             results,
             areas,
+            gives_each_exit,
+            held: None,
         })))
     }
 
@@ -293,7 +326,7 @@ fn give_outputs(record: &mut ResultRecord, areas: &mut OutputAreas, payload: &Pa
     let first_pixel = answer.class.unwrap();
     let mut memory = areas.lend(area).unwrap();
     let bytes = memory.as_mut_slice();
-    if bytes.len() > 128 {
+    if bytes.len() == DETECTIONS_BYTES {
         answer.class = None;
         write(&mut bytes[64..], ROWS.as_flattened());
         let count = 1 + i32::from(first_pixel % 2);
@@ -305,7 +338,10 @@ fn give_outputs(record: &mut ResultRecord, areas: &mut OutputAreas, payload: &Pa
         payload
             .read_vectors(record.slot, record.sequence, &mut values[1..3])
             .unwrap();
-        write(&mut bytes[64..], &values);
+        for (exit, part) in (0_u8..).zip(bytes[64..].chunks_exact_mut(64)) {
+            values[3] = f32::from(exit);
+            write(part, &values);
+        }
     }
     areas.put_back(area, memory);
     answer.outputs = Some(areas.hand_over(area));
@@ -327,14 +363,45 @@ impl Account {
             if let Some(areas) = &mut served.areas {
                 give_outputs(&mut record, areas, &served.payload);
             }
-            served.results.push(&record)?;
-            self.answered += 1;
+            if let Some(held) = served.held.take() {
+                self.push(served, &held)?;
+            }
+            self.push_each_exit(served, record)?;
         }
         if ready.hung_up {
             Err(ChannelFault::HungUp)
         } else {
             Ok(())
         }
+    }
+
+    /// The verdict; where the stream has an answer of each exit, after the first of them.
+    fn push_each_exit(
+        &mut self,
+        served: &mut Served,
+        mut record: ResultRecord,
+    ) -> Result<(), ChannelFault> {
+        if let Some(answer) = record.answer.as_mut().filter(|_| served.gives_each_exit) {
+            let is_odd = answer.class.is_some_and(|class| class % 2 == 1);
+            let first = ResultRecord {
+                answer: Some(*answer),
+                is_final: false,
+                ..record
+            };
+            answer.exit = 1;
+            self.push(served, &first)?;
+            if !is_odd {
+                served.held = Some(record);
+                return Ok(());
+            }
+        }
+        self.push(served, &record)
+    }
+
+    fn push(&mut self, served: &mut Served, record: &ResultRecord) -> Result<(), ChannelFault> {
+        served.results.push(record)?;
+        self.answered += u64::from(record.is_final);
+        Ok(())
     }
 
     fn answer(&mut self, descriptor: &Descriptor, payload: &PayloadReader) -> ResultRecord {
