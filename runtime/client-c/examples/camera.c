@@ -1,4 +1,5 @@
-/* A camera in a few lines: thirty frames a second for five seconds, and their verdicts.
+/* A camera in a few lines: thirty frames a second for five seconds, their verdicts, and a control loop that acts on the
+ * newest answer.
  *
  *     cc camera.c $(pkg-config --cflags --libs punctual) -o camera
  *     ./camera /run/punctual.sock signs
@@ -14,6 +15,8 @@
 #define FRAMES 150
 #define PERIOD_NS (1000000000u / 30)
 #define DEADLINE_NS 33000000u
+/* Of the control loop, for each frame. */
+#define TURNS 4
 
 static int say(const char *what) {
     fprintf(stderr, "%s: %s\n", what, punctual_last_error());
@@ -29,6 +32,17 @@ static void print(const punctual_result *result) {
         printf("by exit %u after %.2f ms, ", result->exit, ms);
     }
     printf("%s\n", punctual_verdict_text(result->verdict, result->reason));
+}
+
+/* A robot steers here. */
+static void act(const punctual_result *newest) {
+    printf("newest answer: frame %" PRIu64 ", exit %u\n", newest->sequence, newest->exit);
+}
+
+static void sleep_until(uint64_t until_ns) {
+    struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0)
+        ;
 }
 
 int main(int count, char **arguments) {
@@ -49,11 +63,17 @@ int main(int count, char **arguments) {
         return say("no terms");
 
     uint64_t start = punctual_now_ns();
-    for (int frame = 0; frame < FRAMES; frame++) {
-        uint64_t captured = start + (uint64_t)frame * PERIOD_NS;
-        /* Verdicts come in while the next frame is not due. */
-        while (punctual_verdict(client, captured, &result) == PUNCTUAL_OK)
+    for (int turn = 0; turn < TURNS * FRAMES; turn++) {
+        int frame = turn / TURNS;
+        uint64_t captured = start + (uint64_t)turn * PERIOD_NS / TURNS;
+        sleep_until(captured);
+        /* Before its verdict, unless the manifest wants one answer. */
+        if (punctual_latest(client, &result) == PUNCTUAL_OK)
+            act(&result);
+        while (punctual_try_verdict(client, &result) == PUNCTUAL_OK)
             print(&result);
+        if (turn % TURNS != 0)
+            continue;
         punctual_slot_t slot;
         punctual_status status = punctual_slot(client, 0, &slot);
         if (status == PUNCTUAL_NOTHING) {

@@ -1,7 +1,7 @@
 //! The least that a daemon can do, as a process: for tests of client libraries that want to kill it.
 //! Answers each frame with its first pixel as the class; ends when its standard input does.
 //!
-//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [nv12|gray16|tensor|outputs|detections]]
+//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [nv12|gray16|tensor|outputs|each-exit|detections]]
 
 #[path = "../../client/tests/echo_daemon/mod.rs"]
 mod echo_daemon;
@@ -21,7 +21,7 @@ fn main() -> std::io::Result<()> {
     };
     let (width, height) = (side(0, 64)?, side(1, 48)?);
     let format = match sides.get(2).map(String::as_str) {
-        None | Some("outputs" | "detections") => PixelFormat::Rgb8,
+        None | Some("outputs" | "each-exit" | "detections") => PixelFormat::Rgb8,
         Some("nv12") => PixelFormat::Nv12,
         Some("gray16") => PixelFormat::Gray16,
         Some("tensor") => PixelFormat::Tensor,
@@ -36,6 +36,7 @@ fn main() -> std::io::Result<()> {
     let _ = std::fs::remove_file(socket);
     let start = match sides.get(2).map(String::as_str) {
         Some("outputs") => EchoDaemon::start_giving_outputs,
+        Some("each-exit") => EchoDaemon::start_giving_each_exit,
         Some("detections") => EchoDaemon::start_giving_detections,
         _ => EchoDaemon::start_at,
     };

@@ -21,6 +21,10 @@
  * There are three ways to get verdicts: a blocking call (punctual_verdict), through a descriptor for an event
  * loop (punctual_fd, punctual_try_verdict), or to a callback (punctual_open_with_callback).
  *
+ * Unless the manifest wants one answer (answers = "final" or "early"), a frame's answers come one after the other, each
+ * from a deeper exit, and then its verdict. punctual_latest gives the newest answer that is there, for a control loop;
+ * punctual_answer and punctual_try_answer give each as it comes, and verdicts. Verdicts must be read in any case.
+ *
  * Functions return PUNCTUAL_OK, PUNCTUAL_NOTHING or a negative error; punctual_last_error
  * gives its details. A client without a callback is for one thread at a time; any thread may use
  * one with a callback. No function calls exit, raises a signal or throws.
@@ -203,16 +207,17 @@ typedef struct punctual_request {
     uint32_t crop_y;
 } punctual_request;
 
-/* The verdict of a submission. */
+/* The verdict of a submission, or an answer before it. */
 typedef struct punctual_result {
     /* The submission's number, from 1 on; a reconnection does not reset it. */
     uint64_t sequence;
     uint64_t captured_ns;
     /* The absolute deadline that applied; UINT64_MAX if only the daemon knew it. */
     uint64_t deadline_ns;
-    /* When the verdict was reached. */
+    /* When the answer was sent first; without one, when the verdict was reached. */
     uint64_t finished_ns;
-    /* PUNCTUAL_ON_TIME, ...; the reason of a rejection or failure, else 0. */
+    /* PUNCTUAL_ON_TIME, ...; the reason of a rejection or failure, else 0. An answer that
+     * was on time stays so, whatever its verdict's answer becomes. */
     uint8_t verdict;
     uint8_t reason;
     /* 1 if there is an answer. */
@@ -231,6 +236,9 @@ typedef struct punctual_result {
     uint8_t outputs;
     /* 1 if some values of them are not finite. */
     uint8_t not_finite;
+    /* 1 if this is the verdict; 0 if another result of the same sequence follows: a deeper answer, or the verdict. */
+    uint8_t is_final;
+    uint8_t reserved[7];
 } punctual_result;
 
 /* punctual_tensor.element */
@@ -325,10 +333,25 @@ punctual_status punctual_verdict(punctual_client *client, uint64_t until_ns,
 /* The next verdict if there is one. Continues a connection attempt in progress. */
 punctual_status punctual_try_verdict(punctual_client *client, punctual_result *result);
 
-/* The tensors of the result that the client got last, in a callback those of the callback's result; PUNCTUAL_NOTHING if
- * it has none, or they were taken before. They remain until punctual_release_outputs, also after punctual_close. Tensors that
- * are not taken are released with the next result, or at the callback's end. As long as a program keeps all areas (as many as the
- * task has slots), its submissions are rejected with PUNCTUAL_NO_AREA. */
+/* The next answer before its verdict, or else the next verdict (is_final tells); PUNCTUAL_NOTHING if there was none
+ * until `until_ns`. Of a frame whose deeper answer is there already, only that one. Not for a client that was opened
+ * with a callback, which receives verdicts alone. */
+punctual_status punctual_answer(punctual_client *client, uint64_t until_ns, punctual_result *result);
+/* The same if there is one. Continues a connection attempt in progress. */
+punctual_status punctual_try_answer(punctual_client *client, punctual_result *result);
+
+/* The newest answer, for a loop that takes what is there at each of its turns: that of the newest frame which has one,
+ * with or without its verdict; PUNCTUAL_NOTHING if no frame newer than those whose verdicts were read has one. Nothing
+ * is used up: the verdict remains to be read, or goes to the callback. One thread at a time may call it, of a client
+ * with a callback, too. */
+punctual_status punctual_latest(punctual_client *client, punctual_result *result);
+
+/* The tensors of the result that the client got last (by any of the functions above), in a callback those of the
+ * callback's result; PUNCTUAL_NOTHING if it has none, or they were taken before. They remain until
+ * punctual_release_outputs, also after punctual_close. Tensors that are not taken are released with the next result, or
+ * at the callback's end. Those of all answers of a frame are in one area, which goes back to the daemon after the
+ * verdict, when all of them are released. As long as a program keeps all areas (as many as the task has slots), its
+ * submissions are rejected with PUNCTUAL_NO_AREA. */
 punctual_status punctual_take_outputs(punctual_client *client, const punctual_result *result,
                                       punctual_outputs **outputs);
 /* How many tensors; 0 of NULL. */
@@ -347,8 +370,8 @@ punctual_status punctual_class_name(const punctual_client *client, uint32_t clas
                                     size_t size);
 
 /* A descriptor for poll, epoll or an event loop, the same for the client's whole life: readable when
- * punctual_try_verdict may have something to do. Before each wait, call that until it returns
- * PUNCTUAL_NOTHING. Do not read or close the descriptor. */
+ * punctual_try_verdict or punctual_try_answer may have something to do, so for answers before verdicts too. Before each
+ * wait, call one of them until it returns PUNCTUAL_NOTHING. Do not read or close the descriptor. */
 punctual_status punctual_fd(punctual_client *client, int *fd);
 
 /* How many submissions have no read verdict. 0 for a client with a callback. */

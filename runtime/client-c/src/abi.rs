@@ -94,6 +94,8 @@ pub struct Outcome {
     pub has_confidence: u8,
     pub outputs: u8,
     pub not_finite: u8,
+    pub is_final: u8,
+    pub reserved: [u8; 7],
 }
 
 pub const RANK_MAX: usize = 8;
@@ -192,6 +194,8 @@ impl From<&Response> for Outcome {
             has_confidence: u8::from(confidence.is_some()),
             outputs: u8::try_from(outputs).unwrap_or(u8::MAX),
             not_finite: u8::from(answer.is_some_and(|answer| answer.not_finite)),
+            is_final: u8::from(record.is_final),
+            reserved: [0; 7],
         }
     }
 }

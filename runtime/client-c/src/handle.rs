@@ -17,17 +17,27 @@ use crate::status::Error;
 pub struct Handle {
     kind: Kind,
     held: Mutex<HeldSlots>,
-    /// Of the result that the program got last, until it gets another.
-    last: Arc<Mutex<Option<Last>>>,
+    /// Of the result that the program got last by a call, until it gets another.
+    last: Mutex<Option<Last>>,
+    /// Of the callback's result, until the callback returns.
+    told: Arc<Mutex<Option<Last>>>,
 }
 
 /// What the program may ask for in addition to a result.
 #[derive(Debug)]
 struct Last {
     sequence: u64,
+    /// Several answers of a submission may come, each from another.
+    exit: u8,
     view: Option<View>,
     /// Until the program takes them.
     outputs: Option<Outputs>,
+}
+
+impl Last {
+    fn is(&self, result: &Outcome) -> bool {
+        self.sequence == result.sequence && self.exit == result.exit
+    }
 }
 
 /// `punctual_outputs`: what a program has taken.
@@ -183,6 +193,7 @@ fn remember(last: &Mutex<Option<Last>>, mut response: Response) -> Outcome {
     let outcome = Outcome::from(&response);
     let before = lock(last).replace(Last {
         sequence: outcome.sequence,
+        exit: outcome.exit,
         view: response.view(),
         outputs: response.take_outputs(),
     });
@@ -210,7 +221,8 @@ impl Handle {
         Self {
             kind,
             held: Mutex::default(),
-            last: Arc::default(),
+            last: Mutex::default(),
+            told: Arc::default(),
         }
     }
 
@@ -286,11 +298,11 @@ impl Handle {
             }
             (Kind::Told(_, tell), HeldSlot::Slot(slot)) => {
                 let tell = *tell;
-                let last = Arc::clone(&self.last);
+                let told = Arc::clone(&self.told);
                 let callback = move |response: Response| {
-                    tell.tell(&remember(&last, response));
+                    tell.tell(&remember(&told, response));
                     // Without the lock: the program has them by now, or does not want them.
-                    let left = lock(&last).take();
+                    let left = lock(&told).take();
                     drop(left);
                 };
                 slot.submit_then(captured_ns, deadline_ns, crop, callback)?
@@ -304,17 +316,23 @@ impl Handle {
         lock(&self.held).set_vector(token, name, values)
     }
 
-    /// The outputs of the result that the program got last, if it is this one.
-    pub fn take_outputs(&self, sequence: u64) -> Option<TakenOutputs> {
-        let mut last = lock(&self.last);
-        let last = last.as_mut().filter(|last| last.sequence == sequence)?;
-        Some(TakenOutputs::new(last.outputs.take()?))
+    /// The outputs of the result that the program got last, or of the callback's, if it is this one.
+    pub fn take_outputs(&self, of: &Outcome) -> Option<TakenOutputs> {
+        let take = |last: &Mutex<Option<Last>>| {
+            let mut last = lock(last);
+            let last = last.as_mut().filter(|last| last.is(of))?;
+            last.outputs.take()
+        };
+        let outputs = take(&self.last).or_else(|| take(&self.told))?;
+        Some(TakenOutputs::new(outputs))
     }
 
-    /// What the network saw of the frame of the result that the program got last, if it is this one.
-    pub fn view(&self, sequence: u64) -> Option<View> {
-        let last = lock(&self.last);
-        last.as_ref().filter(|last| last.sequence == sequence)?.view
+    /// What the network saw of the frame of the result that the program got last, or of the callback's, if it is this
+    /// one.
+    pub fn view(&self, of: &Outcome) -> Option<View> {
+        let view =
+            |last: &Mutex<Option<Last>>| lock(last).as_ref().filter(|last| last.is(of))?.view;
+        view(&self.last).or_else(|| view(&self.told))
     }
 
     pub fn class_name(&self, class: usize) -> Option<String> {
@@ -348,6 +366,27 @@ impl Handle {
     pub fn try_verdict(&self) -> Result<Option<Outcome>, Error> {
         let response = self.client()?.try_verdict()?;
         Ok(response.map(|response| remember(&self.last, response)))
+    }
+
+    /// The next answer before its verdict, or the next verdict.
+    pub fn answer(&self, until_ns: Option<u64>) -> Result<Option<Outcome>, Error> {
+        let response = self.client()?.answer(until_ns)?;
+        Ok(response.map(|response| remember(&self.last, response)))
+    }
+
+    /// The same if it is there.
+    pub fn try_answer(&self) -> Result<Option<Outcome>, Error> {
+        let response = self.client()?.try_answer()?;
+        Ok(response.map(|response| remember(&self.last, response)))
+    }
+
+    /// The newest answer that is there.
+    pub fn latest(&self) -> Option<Outcome> {
+        let response = match &self.kind {
+            Kind::Asked(client) => lock(client).latest(),
+            Kind::Told(stream, _) => stream.latest(),
+        };
+        Some(remember(&self.last, response?))
     }
 
     /// What to wait for in an event loop.

@@ -273,6 +273,28 @@ pub unsafe extern "C" fn punctual_try_verdict(client: *mut Handle, result: *mut 
     unsafe { read(client, result, Handle::try_verdict) }
 }
 
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_answer(
+    client: *mut Handle,
+    until_ns: u64,
+    result: *mut Outcome,
+) -> Status {
+    // SAFETY: as the header says.
+    unsafe { read(client, result, |handle| handle.answer(limit(until_ns))) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_try_answer(client: *mut Handle, result: *mut Outcome) -> Status {
+    // SAFETY: as the header says.
+    unsafe { read(client, result, Handle::try_answer) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_latest(client: *mut Handle, result: *mut Outcome) -> Status {
+    // SAFETY: as the header says.
+    unsafe { read(client, result, |handle| Ok(handle.latest())) }
+}
+
 /// # Safety
 /// As for [`punctual_verdict`].
 unsafe fn read(
@@ -330,11 +352,11 @@ pub unsafe extern "C" fn punctual_take_outputs(
 ) -> Status {
     let body = |handle: &Handle| {
         // SAFETY: as the header says.
-        let sequence = unsafe { given(result, "result") }?.sequence;
+        let result = unsafe { given(result, "result") }?;
         if outputs.is_null() {
             return Err(Error::Argument("outputs"));
         }
-        let Some(taken) = handle.take_outputs(sequence) else {
+        let Some(taken) = handle.take_outputs(result) else {
             return Ok(NOTHING);
         };
         // SAFETY: as the header says.

@@ -31,7 +31,7 @@ pub enum Error {
         known: u32,
     },
     /// The function is for the other kind of client.
-    #[error("a client with a callback has no descriptor: its callback receives the verdicts")]
+    #[error("not for a client with a callback, which receives the verdicts")]
     HasCallback,
     /// The slot is not held.
     #[error("slot token {0}: submitted or released before, or of another client")]

@@ -101,7 +101,9 @@ fn ours() -> BTreeMap<String, i64> {
         has_class,
         has_confidence,
         outputs,
-        not_finite
+        not_finite,
+        is_final,
+        reserved
     );
     layout!(
         ours,

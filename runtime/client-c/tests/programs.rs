@@ -66,6 +66,7 @@ fn the_example_is_answered_frame_by_frame() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.matches("on time").count(), 150, "{text}");
+    assert!(text.contains("newest answer: frame 1, exit 0\n"), "{text}");
 }
 
 #[test]
@@ -114,6 +115,27 @@ fn programs_take_keep_and_release_the_tensors_of_their_answers() {
             let name = format!("punctual-c-outputs-{}-{way}", std::process::id());
             let path = std::env::temp_dir().join(name);
             let daemon = EchoDaemon::start_giving_outputs(path, terms());
+            let output = Command::new(&program)
+                .arg(daemon.path())
+                .arg(way)
+                .env("LD_LIBRARY_PATH", libraries())
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{way}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn programs_get_the_answers_before_their_verdicts_and_the_newest_at_any_time() {
+    for compiler in [Compiler::C, Compiler::Cpp] {
+        let Some(program) = compiler.build("answers.c", Linking::Shared) else {
+            continue;
+        };
+        for way in ["ring", "poll", "callback"] {
+            let name = format!("punctual-c-answers-{}-{way}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            let daemon = EchoDaemon::start_giving_each_exit(path, terms());
             let output = Command::new(&program)
                 .arg(daemon.path())
                 .arg(way)

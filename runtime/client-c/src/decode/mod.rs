@@ -66,11 +66,11 @@ pub unsafe extern "C" fn punctual_get_view(
 ) -> Status {
     let body = |handle: &Handle| {
         // SAFETY: as the header says.
-        let sequence = unsafe { given(result, "result") }?.sequence;
+        let result = unsafe { given(result, "result") }?;
         if view.is_null() {
             return Err(Error::Argument("view"));
         }
-        let Some(found) = handle.view(sequence) else {
+        let Some(found) = handle.view(result) else {
             return Ok(NOTHING);
         };
         // SAFETY: as the header says.
