@@ -149,3 +149,4 @@ def test_vectors_go_with_frames_and_tensors_come_back(giving: Daemon) -> None:
     said = run("vectors.py", giving)
     assert "frame 3: car, boxes: 0 1.5 1 0 | 0 0 0 0" in said
     assert said.count("tram, boxes") == 15
+    assert said.count("newest: frame 3, exit 0\n") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any
 
@@ -37,6 +38,8 @@ class AsyncClient:
         )
         self._client: Client | None = None
         self._replies: dict[int, asyncio.Future[Result]] = {}
+        #: Of each `answers` that runs.
+        self._listeners: list[asyncio.Queue[Result | PunctualError]] = []
         self._news = asyncio.Event()
         self._lost: PunctualError | None = None
         self._connections = 0
@@ -85,6 +88,26 @@ class AsyncClient:
         self._lost = None
         self.client.accept_terms()
 
+    def latest(self) -> Result | None:
+        """As `Client.latest`, of frames whose results have not come yet."""
+        return self.client.latest()
+
+    async def answers(self) -> AsyncIterator[Result]:
+        """Answers before verdicts, and verdicts, from now on, as they come (`is_final` tells); results still go to
+        those who await them. Keeps what the loop's body does not keep up with."""
+        heard: asyncio.Queue[Result | PunctualError] = asyncio.Queue()
+        self._listeners.append(heard)
+        # What the descriptor was readable for before that.
+        self._receive()
+        try:
+            while True:
+                result = await heard.get()
+                if isinstance(result, PunctualError):
+                    raise result
+                yield result
+        finally:
+            self._listeners.remove(heard)
+
     async def slot(self) -> AsyncSlot:
         """A slot for the next frame, when there is one."""
         while True:
@@ -115,7 +138,13 @@ class AsyncClient:
         if client is None:
             return
         try:
-            while (result := client.try_verdict()) is not None:
+            # Answers before verdicts are asked for only where somebody listens: their outputs take memory.
+            take = client.try_answer if self._listeners else client.try_verdict
+            while (result := take()) is not None:
+                for heard in self._listeners:
+                    heard.put_nowait(result)
+                if not result.is_final:
+                    continue
                 self._news.set()
                 reply = self._replies.pop(result.sequence, None)
                 if reply is not None and not reply.done():
@@ -130,6 +159,8 @@ class AsyncClient:
 
     def _end(self, lost: PunctualError) -> None:
         self._news.set()
+        for heard in self._listeners:
+            heard.put_nowait(lost)
         replies, self._replies = self._replies, {}
         for reply in replies.values():
             if not reply.done():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_float, c_int, c_uint64, c_void_p, create_string_buffer, sizeof
 from time import monotonic_ns
 from types import TracebackType
@@ -121,24 +121,53 @@ class Client:
         return Slot(self, view)
 
     def verdict(self, timeout: float | None = None) -> Result | None:
-        """The next result; none if there was none for that long."""
+        """The next verdict; none if there was none for that long."""
+        return self._wait(library.punctual_verdict, timeout)
+
+    def try_verdict(self) -> Result | None:
+        """The next verdict if there is one. Continues a connection attempt in progress."""
+        return self._look(library.punctual_try_verdict)
+
+    def verdicts(self, timeout: float | None = None) -> Iterator[Result]:
+        """Verdicts until every submission has one, or there was none for `timeout` seconds."""
+        return self._each(self.verdict, timeout)
+
+    def answer(self, timeout: float | None = None) -> Result | None:
+        """The next answer before its verdict, or else the next verdict (`is_final` tells); none if there was none for
+        that long. Of a frame whose deeper answer is there already, only that one."""
+        return self._wait(library.punctual_answer, timeout)
+
+    def try_answer(self) -> Result | None:
+        """As `answer` without waiting. Continues a connection attempt in progress."""
+        return self._look(library.punctual_try_answer)
+
+    def answers(self, timeout: float | None = None) -> Iterator[Result]:
+        """Answers and verdicts until every submission has its verdict, or nothing came for `timeout` seconds."""
+        return self._each(self.answer, timeout)
+
+    def latest(self) -> Result | None:
+        """The newest answer, for a loop that takes what is there at each of its turns: that of the newest frame which
+        has one, with or without its verdict. None if no frame newer than those whose verdicts were read has one.
+        Nothing is used up: the verdict remains to be read."""
+        return self._look(library.punctual_latest)
+
+    def _wait(self, call: Callable[..., int], timeout: float | None) -> Result | None:
         outcome = lib.Outcome()
         until_ns = _limit_ns(timeout)
-        while not check(library.punctual_verdict(self._open(), _slice(until_ns), byref(outcome))):
+        while not check(call(self._open(), _slice(until_ns), byref(outcome))):
             if _is_over(until_ns):
                 return None
         return self._result(outcome)
 
-    def try_verdict(self) -> Result | None:
-        """The next result if there is one. Continues a connection attempt in progress."""
+    def _look(self, call: Callable[..., int]) -> Result | None:
         outcome = lib.Outcome()
-        found = check(library.punctual_try_verdict(self._open(), byref(outcome)))
-        return self._result(outcome) if found else None
+        return self._result(outcome) if check(call(self._open(), byref(outcome))) else None
 
-    def verdicts(self, timeout: float | None = None) -> Iterator[Result]:
-        """Results until every submission has one, or there was none for `timeout` seconds."""
+    def _each(
+        self, take: Callable[[float | None], Result | None], timeout: float | None
+    ) -> Iterator[Result]:
         while self.unanswered > 0:
-            result = self.verdict(timeout)
+            result = take(timeout)
             if result is None:
                 return
             yield result
@@ -177,6 +206,7 @@ class Client:
             deadline_ns=None if deadline_ns == lib.FOREVER else deadline_ns,
             finished_ns=outcome.finished_ns,
             slot=outcome.slot,
+            is_final=bool(outcome.is_final),
         )
 
     def _answer(self, outcome: lib.Outcome) -> Answer:

@@ -97,6 +97,8 @@ class Outcome(ctypes.Structure):
         ("has_confidence", c_uint8),
         ("outputs", c_uint8),
         ("not_finite", c_uint8),
+        ("is_final", c_uint8),
+        ("reserved", c_uint8 * 7),
     ]
 
 
@@ -201,6 +203,9 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "punctual_let_go": (None, [c_void_p]),
     "punctual_verdict": (c_int32, [_client, c_uint64, POINTER(Outcome)]),
     "punctual_try_verdict": (c_int32, [_client, POINTER(Outcome)]),
+    "punctual_answer": (c_int32, [_client, c_uint64, POINTER(Outcome)]),
+    "punctual_try_answer": (c_int32, [_client, POINTER(Outcome)]),
+    "punctual_latest": (c_int32, [_client, POINTER(Outcome)]),
     "punctual_set_vector": (
         c_int32,
         [_client, POINTER(SlotView), c_char_p, POINTER(c_float), c_size_t],

@@ -135,7 +135,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one submission."""
+    """What became of one submission, or an answer before that."""
 
     #: The submission's number: they count from 1 for as long as the client lives.
     sequence: int
@@ -146,7 +146,9 @@ class Result:
     captured_ns: int
     #: The absolute deadline that applied; none if only the daemon knew it.
     deadline_ns: int | None
-    #: When the verdict was reached.
+    #: When the answer was sent first; without one, when the verdict was reached.
     finished_ns: int
     #: The slot that held the frame.
     slot: int
+    #: Whether this is the verdict. Otherwise another result follows: a deeper answer, or the verdict.
+    is_final: bool
