@@ -112,6 +112,7 @@ pub fn metadata(script: &[u8]) {
             area_bytes: script.word() as u32,
         },
         vectors: script.word() as u16,
+        records: script.word() as u8,
         ..small_terms()
     };
     if possible_if_checked(&terms) {

@@ -34,7 +34,7 @@ pub fn pair(terms: StreamTerms) -> (ServerChannel, ClientChannel) {
 }
 
 /// As [`pair`], of a small stream whose only exit has eight floats in each of four areas, and whose frames come with
-/// `speed`, two numbers from -1 to 30.
+/// `speed`, two numbers from -1 to 30. An answer may come before a verdict.
 ///
 /// # Panics
 /// When out of memory or descriptors.
@@ -81,6 +81,7 @@ pub fn terms_with_outputs() -> (StreamTerms, Description) {
             description_bytes: 0,
         },
         vectors: 2,
+        records: 2,
         ..small_terms()
     };
     (terms, description)

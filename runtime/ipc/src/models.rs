@@ -17,7 +17,7 @@ use punctual_platform::atomics::{AtomicU32, Ordering};
 use punctual_platform::futex::{self, Scope};
 use punctual_platform::rt_log::RtLog;
 
-use crate::client::ClientChannel;
+use crate::client::{ClientChannel, Outputs};
 use crate::description::Description;
 use crate::descriptor::{Crop, Descriptor};
 use crate::frame::{FrameSpec, PixelFormat};
@@ -102,9 +102,10 @@ fn submit(client: &mut ClientChannel, captured_ns: u64) {
 }
 
 /// One area, in whose place the checker's cell is: written for two submissions, read by the client. `reserve` is how the
-/// second gets it.
+/// second gets it, `read` what becomes of the first one's outputs.
 fn hand_an_area_over(
     reserve: impl Fn(&Submissions, &mut OutputAreas) -> u16 + Copy + Sync + Send + 'static,
+    read: fn(Outputs, Arc<UnsafeCell<u64>>),
 ) {
     check(2, move || {
         let terms = StreamTerms {
@@ -143,31 +144,49 @@ fn hand_an_area_over(
         });
         let record = verdict(&mut client);
         let outputs = client.outputs(&record).expect("there are some");
-        // SAFETY: as above.
-        values.with(|values| assert_eq!(unsafe { *values }, 1));
-        drop(outputs);
+        read(outputs, values);
         drop(daemon.join().expect("no panic"));
     });
 }
 
+fn reserve_when_free(submissions: &Submissions, areas: &mut OutputAreas) -> u16 {
+    loop {
+        submissions.see_released();
+        match areas.reserve() {
+            Some(area) => return area,
+            None => thread::yield_now(),
+        }
+    }
+}
+
+fn read(outputs: Outputs, values: Arc<UnsafeCell<u64>>) {
+    // SAFETY: the checker's cell: it reports a writer at the same time.
+    values.with(|values| assert_eq!(unsafe { *values }, 1));
+    drop(outputs);
+}
+
+fn read_on_two_threads(outputs: Outputs, values: Arc<UnsafeCell<u64>>) {
+    let (also, theirs) = (outputs.clone(), Arc::clone(&values));
+    let other = thread::spawn(move || read(also, theirs));
+    read(outputs, values);
+    other.join().expect("no panic");
+}
+
 #[test]
 fn an_area_is_written_again_only_after_its_client_has_let_go_of_it() {
-    hand_an_area_over(|submissions, areas| {
-        loop {
-            submissions.see_released();
-            match areas.reserve() {
-                Some(area) => return area,
-                None => thread::yield_now(),
-            }
-        }
-    });
+    hand_an_area_over(reserve_when_free, read);
+}
+
+#[test]
+fn an_area_that_two_threads_hold_is_written_again_only_after_both_have_let_go_of_it() {
+    hand_an_area_over(reserve_when_free, read_on_two_threads);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn canary_an_area_that_is_written_before_its_client_has_let_go_of_it_is_noticed() {
     // Planted: it does not wait.
-    hand_an_area_over(|_, _| 0);
+    hand_an_area_over(|_, _| 0, read);
 }
 
 #[test]
@@ -211,6 +230,7 @@ fn of_two_that_give_a_slot_back_exactly_one_does_and_the_next_use_is_not_theirs(
             deadline_ns: None,
             slot: 0,
             crop: Crop::default(),
+            egress_ns: 0,
         };
         table.take(&submission(1), FIRST_GENERATION).expect("free");
         let released = |table: Arc<SlotTable>| move || u32::from(table.release(0, 1).is_some());
@@ -303,6 +323,40 @@ fn no_verdict_sleeps_through_and_each_comes_once_in_order() {
             );
         }
         assert_eq!(client.take(), Ok(None));
+        daemon.join().expect("no panic");
+    });
+}
+
+#[test]
+fn a_thread_that_waits_for_verdicts_sleeps_through_none_that_comes_after_an_answer() {
+    check(3, || {
+        let terms = StreamTerms {
+            records: 2,
+            ..terms(1, 2)
+        };
+        let (server, mut client) = pair(terms);
+        let (mut submissions, _payload, mut results) = server.split();
+        submit(&mut client, 11);
+        let daemon = thread::spawn(move || {
+            let verdict = record(&next(&mut submissions));
+            let answer = ResultRecord {
+                answer: Some(Answer::of_class(0, 0, 0)),
+                is_final: false,
+                ..verdict
+            };
+            for record in [answer, verdict] {
+                results.push(&record).expect("a good client");
+            }
+            (results, submissions)
+        });
+        loop {
+            let seen = client.bell();
+            match client.take().expect("a good daemon") {
+                Some(record) if record.is_final => break,
+                Some(_) => {}
+                None => assert_eq!(client.wait_for_verdict(seen, None), Ok(true)),
+            }
+        }
         daemon.join().expect("no panic");
     });
 }

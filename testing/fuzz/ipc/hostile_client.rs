@@ -8,6 +8,7 @@ use punctual_ipc::{
     Answer, ChannelFault, ClientChannel, Crop, HandedOver, OutputAreas, Outputs, PayloadReader,
     Rejection, ResultRecord, Results, Rows, Submissions, Verdict,
 };
+use punctual_platform::areas::Area;
 use punctual_platform::poll::Poller;
 
 /// Lets `script` say what a hostile client and the daemon do in turn, until the daemon closes the connection
@@ -42,7 +43,7 @@ pub fn hostile_client(script: &[u8]) -> Option<ChannelFault> {
         assert_eq!(game.submissions.slots_in_use(), game.held.len());
     }
     while let Some(held) = game.held.pop() {
-        let record = game.answer(&held);
+        let record = game.answer(held);
         let _ = game.results.push(&record);
     }
     assert!(game.areas.are_all_back(), "an area leaked");
@@ -94,6 +95,14 @@ struct Held {
     sequence: u64,
     /// Where its outputs go; none if the client held all areas.
     area: Option<u16>,
+    /// With an answer before the verdict.
+    answered: Option<Answered>,
+}
+
+/// An area that is the client's, while a deeper stage still writes to its memory.
+struct Answered {
+    memory: Area,
+    handed: HandedOver,
 }
 
 impl Game<'_> {
@@ -125,15 +134,17 @@ impl Game<'_> {
                         slot: taken.slot,
                         sequence: taken.sequence,
                         area,
+                        answered: None,
                     });
                 }
             }
             24..26 => self.read(),
+            26 => self.answer_before_the_verdict()?,
             _ if self.held.is_empty() => {}
             _ => {
                 let at = usize::from(self.script.byte()) % self.held.len();
                 let held = self.held.swap_remove(at);
-                let record = self.answer(&held);
+                let record = self.answer(held);
                 self.results.push(&record)?;
             }
         }
@@ -164,16 +175,39 @@ impl Game<'_> {
         self.kept.extend(outputs);
     }
 
+    /// Of one of the submissions, if it has an area and had no answer.
+    fn answer_before_the_verdict(&mut self) -> Result<(), ChannelFault> {
+        let at = usize::from(self.script.byte());
+        let fresh = |held: &&mut Held| held.area.is_some() && held.answered.is_none();
+        let Some(held) = self.held.iter_mut().filter(fresh).nth(at % 4) else {
+            return Ok(());
+        };
+        let area = held.area.expect("it is fresh");
+        let memory = self.areas.lend(area).expect("it was reserved");
+        let handed = self.areas.hand_over(area);
+        held.answered = Some(Answered { memory, handed });
+        let answer = record(held.slot, held.sequence, Verdict::OnTime, Some(handed));
+        self.results.push(&ResultRecord {
+            is_final: false,
+            ..answer
+        })
+    }
+
     /// What a worker and the scheduler do in turn.
-    fn answer(&mut self, held: &Held) -> ResultRecord {
+    fn answer(&mut self, held: Held) -> ResultRecord {
         let Held {
             slot,
             sequence,
             area,
-        } = *held;
+            answered,
+        } = held;
         let Some(area) = area else {
             return record(slot, sequence, Verdict::Rejected(Rejection::NoArea), None);
         };
+        if let Some(Answered { memory, handed }) = answered {
+            self.areas.put_back(area, memory);
+            return record(slot, sequence, Verdict::OnTime, Some(handed));
+        }
         if sequence.is_multiple_of(3) {
             self.areas.cancel(area);
             return record(slot, sequence, Verdict::Late, None);

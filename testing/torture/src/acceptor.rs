@@ -58,7 +58,7 @@ impl Acceptor {
             crop_height: side,
             outputs,
             vectors: 0,
-            records: 1,
+            records: payload::RECORDS,
         };
         let listener = Listener::bind(path)?;
         poller.add(listener.as_fd(), 0)?;

@@ -131,6 +131,7 @@ impl Client {
         report.find("wait of seconds for a verdict", entry.stuck);
         report.late += entry.late;
         report.verdicts += entry.taken;
+        report.early += entry.early;
         report.proved += entry.proved;
         report.round_trip_us_max = report
             .round_trip_us_max
@@ -205,6 +206,13 @@ fn audit_connection(
         entry.taken.saturating_sub(counts.answered),
     );
     report.find(
+        "answer out of nothing",
+        entry.early.saturating_sub(counts.early),
+    );
+    if !killed {
+        report.find("answer lost", counts.early.saturating_sub(entry.early));
+    }
+    report.find(
         "submission without a verdict",
         counts.accepted.abs_diff(counts.answered + counts.gone),
     );
@@ -249,6 +257,20 @@ mod tests {
         assert_eq!(found(invented, counts, true), ["verdict out of nothing"]);
         let replayed = Entry { begun: 9, ..entry };
         assert_eq!(found(replayed, counts, true), ["submission out of nothing"]);
+        let early = |killed, of_client, of_daemon| {
+            let entry = Entry {
+                early: of_client,
+                ..entry
+            };
+            let counts = ConnectionCounts {
+                early: of_daemon,
+                ..counts
+            };
+            found(entry, counts, killed)
+        };
+        assert_eq!(early(true, 2, 3), Vec::<&str>::new());
+        assert_eq!(early(false, 2, 3), ["answer lost"]);
+        assert_eq!(early(true, 3, 2), ["answer out of nothing"]);
         let bad = ConnectionCounts {
             damaged: 1,
             leaked: 2,

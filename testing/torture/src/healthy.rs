@@ -29,6 +29,8 @@ const DEADLINE_NS: u64 = 1_000_000_000;
 struct Outstanding {
     sequence: u64,
     captured_ns: u64,
+    /// How many answers it had.
+    answers: usize,
 }
 
 struct Healthy<'o> {
@@ -89,7 +91,12 @@ impl Healthy<'_> {
                 self.leaving = self.leaving || self.ledger.leave()?;
             }
             if submitted + taken == 0 {
-                match self.channel.wait(seen, Some(now_ns() + STUCK_NS)) {
+                let limit_ns = Some(now_ns() + STUCK_NS);
+                let waited = match self.random.below(2) {
+                    0 => self.channel.wait(seen, limit_ns),
+                    _ => self.channel.wait_for_verdict(seen, limit_ns),
+                };
+                match waited {
                     Ok(true) => {}
                     Ok(false) => {
                         self.entry.stuck += 1;
@@ -130,6 +137,7 @@ impl Healthy<'_> {
             self.outstanding.push(Outstanding {
                 sequence,
                 captured_ns,
+                answers: 0,
             });
             submitted += 1;
         }
@@ -141,7 +149,7 @@ impl Healthy<'_> {
         while let Some(record) = self.channel.take()? {
             let outputs = self.channel.outputs(&record);
             self.check(&record, outputs);
-            taken += 1;
+            taken += u64::from(record.is_final);
         }
         self.entry.taken += taken;
         Ok(taken)
@@ -153,10 +161,16 @@ impl Healthy<'_> {
             self.entry.duplicated += 1;
             return;
         };
-        let outstanding = self.outstanding.swap_remove(at);
-        let took_ns = now_ns().saturating_sub(outstanding.captured_ns);
-        self.entry.round_trip_ns_max = self.entry.round_trip_ns_max.max(took_ns);
-        self.entry.late += u64::from(took_ns > self.orders.late_ns);
+        let outstanding = self.outstanding[at];
+        if record.is_final {
+            self.outstanding.swap_remove(at);
+            let took_ns = now_ns().saturating_sub(outstanding.captured_ns);
+            self.entry.round_trip_ns_max = self.entry.round_trip_ns_max.max(took_ns);
+            self.entry.late += u64::from(took_ns > self.orders.late_ns);
+        } else {
+            self.outstanding[at].answers += 1;
+            self.entry.early += 1;
+        }
         let mut right = record.captured_ns == outstanding.captured_ns;
         let name = Name {
             nonce: self.nonce,
@@ -167,7 +181,7 @@ impl Healthy<'_> {
             Answers::Unknown => {}
             Answers::Computed => {
                 right &= record.deadline_ns == outstanding.captured_ns + DEADLINE_NS
-                    && is_outcome_of(&name, record)
+                    && is_outcome_of(&name, record, outstanding.answers)
                     && self.keep(name, outputs, payload::are_outputs_of);
             }
             Answers::Mirrored => {
@@ -179,13 +193,18 @@ impl Healthy<'_> {
     }
 }
 
-/// Whether a verdict is the one of this frame: its own, or that there was no memory for its outputs.
-fn is_outcome_of(name: &Name, record: &ResultRecord) -> bool {
+/// Whether a record is the one that is due to this frame after `answers` of its answers: the next of them; after the
+/// last its verdict; or that there was no memory for its outputs.
+fn is_outcome_of(name: &Name, record: &ResultRecord, answers: usize) -> bool {
     let mut answer = record.answer;
     let handed = answer.as_mut().and_then(|answer| answer.outputs.take());
-    let no_area = (Verdict::Rejected(Rejection::NoArea), None);
-    let outcome = (record.verdict, answer);
-    (outcome == name.outcome() || outcome == no_area) && handed.is_some() == answer.is_some()
+    let (verdict, last) = name.outcome();
+    let next = name.answers_before().nth(answers);
+    let expected = (verdict, next.or(last), next.is_none());
+    let no_area = (Verdict::Rejected(Rejection::NoArea), None, true);
+    let outcome = (record.verdict, answer, record.is_final);
+    (outcome == expected || answers == 0 && outcome == no_area)
+        && handed.is_some() == answer.is_some()
 }
 
 impl Healthy<'_> {

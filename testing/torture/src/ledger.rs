@@ -34,6 +34,8 @@ pub struct Entry {
     pub begun: u64,
     /// Verdicts that it has read and checked.
     pub taken: u64,
+    /// Answers before their verdicts that it has read and checked.
+    pub early: u64,
     /// Verdicts for nothing that was outstanding: twice, or never submitted.
     pub duplicated: u64,
     /// Verdicts that say something else than this frame's.
@@ -50,7 +52,7 @@ pub struct Entry {
     pub entry_ns: u64,
 }
 
-const FIELDS: usize = 10;
+const FIELDS: usize = 11;
 const ENTRY_BYTES: usize = FIELDS * size_of::<u64>();
 
 impl Entry {
@@ -59,6 +61,7 @@ impl Entry {
             self.phase as u64,
             self.begun,
             self.taken,
+            self.early,
             self.duplicated,
             self.wrong,
             self.proved,
@@ -90,6 +93,7 @@ impl Entry {
             },
             begun: next(),
             taken: next(),
+            early: next(),
             duplicated: next(),
             wrong: next(),
             proved: next(),
@@ -161,6 +165,7 @@ mod tests {
             phase: Phase::HungUpOn,
             begun: 5,
             taken: 4,
+            early: 3,
             stuck: 1,
             entry_ns: 77,
             ..Entry::default()

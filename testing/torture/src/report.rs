@@ -39,7 +39,9 @@ pub struct Report {
     pub submitted: u64,
     /// Verdicts that healthy clients read, each exactly once and checked.
     pub verdicts: u64,
-    /// Of those, answers whose outputs were compared number by number.
+    /// Answers before their verdicts that they read, each checked.
+    pub early: u64,
+    /// Of all of these, answers whose outputs were compared number by number.
     pub proved: u64,
     /// Submissions of clients that were dead before they could write down the verdict.
     pub gone: u64,
@@ -86,8 +88,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} submissions in {:.1} s (seed {}): {} verdicts, {} answers compared number by number, {} gone with their clients",
-            self.submitted, self.seconds, self.seed, self.verdicts, self.proved, self.gone
+            "{} submissions in {:.1} s (seed {}): {} verdicts, {} answers before them, {} answers compared number by number, {} gone with their clients",
+            self.submitted,
+            self.seconds,
+            self.seed,
+            self.verdicts,
+            self.early,
+            self.proved,
+            self.gone
         )?;
         writeln!(
             f,

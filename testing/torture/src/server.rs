@@ -1,22 +1,22 @@
 //! The daemon's side, over the real channel: one thread takes submissions in, one reads payloads
 //! and answers, as the daemon's ports and intakes do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use punctual_ipc::{
-    ChannelFault, Descriptor, Failure, FrameSpec, OutputAreas, PayloadReader, Rejection,
-    ResultRecord, Results, Rows, ServerChannel, Submissions, Verdict,
+    Answer, ChannelFault, Descriptor, Failure, FrameSpec, HandedOver, OutputAreas, PayloadReader,
+    Rejection, ResultRecord, Results, Rows, ServerChannel, Submissions, Verdict,
 };
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Poller, Readiness, Waker};
 use punctual_platform::thread::{ThreadError, spawn_ordinary};
 use punctual_types::Random;
 
-use crate::payload;
+use crate::payload::{self, Name};
 
 /// Submissions of one client that are taken in before the next one's turn.
 const TURN: usize = 8;
@@ -32,6 +32,8 @@ const READY: usize = 64;
 pub struct ConnectionCounts {
     pub accepted: u64,
     pub answered: u64,
+    /// Answers before their verdicts.
+    pub early: u64,
     /// Submissions whose verdict could not be delivered.
     pub gone: u64,
     /// Frames that were not, byte by byte, what their submission said.
@@ -268,8 +270,29 @@ struct Held {
     descriptor: Descriptor,
     /// Its payload was read, and this is what it says.
     record: ResultRecord,
-    /// Where the answer's outputs are, if it has any.
+    /// Answers that come before the verdict.
+    before: VecDeque<Answer>,
+    /// Where the outputs of all its answers are, if it has any.
     area: Option<u16>,
+    /// Once the first of them was sent.
+    handed: Option<HandedOver>,
+}
+
+impl Held {
+    /// What its client is told next; the verdict at last.
+    fn next_record(&mut self) -> ResultRecord {
+        let before = self.before.pop_front();
+        let answer = before.or(self.record.answer);
+        ResultRecord {
+            answer: answer.map(|answer| Answer {
+                outputs: self.handed,
+                ..answer
+            }),
+            sent_ns: now_ns(),
+            is_final: before.is_none(),
+            ..self.record
+        }
+    }
 }
 
 struct Answerer {
@@ -363,11 +386,14 @@ impl Answerer {
             sent_ns: now_ns(),
             is_final: true,
         };
+        let before = name.filter(|_| record.answer.is_some());
         self.held.push(Held {
             token,
             descriptor,
             record,
+            before: before.iter().flat_map(Name::answers_before).collect(),
             area,
+            handed: None,
         });
     }
 
@@ -379,13 +405,16 @@ impl Answerer {
             let Some(client) = self.clients.get_mut(&held.token) else {
                 continue;
             };
-            if let (Some(area), Some(areas), Some(answer)) =
-                (held.area, &mut client.areas, &mut held.record.answer)
-            {
-                answer.outputs = Some(areas.hand_over(area));
+            if let (Some(area), Some(areas), None) = (held.area, &mut client.areas, held.handed) {
+                held.handed = Some(areas.hand_over(area));
             }
-            match client.results.push(&held.record) {
-                Ok(()) => client.counts.answered += 1,
+            let record = held.next_record();
+            match client.results.push(&record) {
+                Ok(()) if record.is_final => client.counts.answered += 1,
+                Ok(()) => {
+                    client.counts.early += 1;
+                    self.held.push(held);
+                }
                 Err(_) => {
                     client.counts.gone += 1;
                     // It ends the client.

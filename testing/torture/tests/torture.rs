@@ -25,6 +25,7 @@ fn torture(seed: u64, frames: u64, kills: u64, hostile: usize) -> Report {
         "{report}"
     );
     assert_eq!(report.submitted, report.verdicts + report.gone, "{report}");
+    assert!(report.early > frames / 10, "{report}");
     report
 }
 
