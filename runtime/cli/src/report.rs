@@ -56,8 +56,11 @@ pub struct CameraReport {
     pub map50: Option<f64>,
     /// The same of the last thousand verdicts: in a frame without an answer in time nothing was found.
     pub map50_of_all: Option<f64>,
-    /// From the intended capture time, over all answers.
+    /// From the intended capture time to the answer that counts: of each frame the deepest that was read in time.
     pub latency_us: LatencyUs,
+    /// To the first one, where answers came before verdicts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_us: Option<LatencyUs>,
     /// `[captured, received]` of the late ones in monotonic nanoseconds; the first
     /// [`LATE_SPANS_MAX`].
     pub late_spans_ns: Vec<[u64; 2]>,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use punctual_platform::output;
 use punctual_report::{Column, Table};
 
-use crate::report::CameraReport;
+use crate::report::{CameraReport, LatencyUs};
 
 use super::summary::Summary;
 
@@ -123,6 +123,19 @@ fn ms(us: u64) -> f64 {
     us as f64 / 1000.0
 }
 
+/// When answers came, for a camera that has some before their verdicts; else nothing.
+#[must_use]
+pub fn first_answers(camera: &CameraReport) -> String {
+    let spread = |latency: &LatencyUs| {
+        let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(ms);
+        format!("p50 {p50:.1} ms, p99 {p99:.1} ms, max {max:.1} ms")
+    };
+    camera.first_us.map_or_else(String::new, |first| {
+        let (first, deepest) = (spread(&first), spread(&camera.latency_us));
+        format!("first answers: {first}\ndeepest answers: {deepest}\n")
+    })
+}
+
 /// The closing text for a person.
 #[must_use]
 pub fn closing(summary: &Summary, rows: &[Row], overload: f64) -> String {
@@ -199,7 +212,6 @@ pub fn closing(summary: &Summary, rows: &[Row], overload: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::LatencyUs;
 
     fn lines(row: Row) -> Vec<String> {
         let text = draw(&[row], 120);
@@ -234,6 +246,27 @@ mod tests {
         assert!(lines[1].contains("50/25/25 "), "{}", lines[1]);
         assert!(lines[1].contains("75.0%"), "{}", lines[1]);
         assert!(lines[1].contains(" 2.5 "), "{}", lines[1]);
+    }
+
+    #[test]
+    fn first_answers_have_a_line_of_their_own_where_they_come_before_verdicts() {
+        let max = |max| LatencyUs {
+            p50: 1_500,
+            p99: 2_000,
+            p999: 2_000,
+            max,
+        };
+        let mut camera = CameraReport {
+            latency_us: max(9_000),
+            ..CameraReport::default()
+        };
+        assert_eq!(first_answers(&camera), "");
+        camera.first_us = Some(max(3_000));
+        assert_eq!(
+            first_answers(&camera),
+            "first answers: p50 1.5 ms, p99 2.0 ms, max 3.0 ms\n\
+             deepest answers: p50 1.5 ms, p99 2.0 ms, max 9.0 ms\n"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The camera's loop: a frame at each intended capture time, verdicts in between.
+//! The camera's loop: a frame at each intended capture time, answers and verdicts in between.
 
 use punctual_client::{Client, Crop, now_ns};
 use punctual_platform::output::OutputError;
@@ -85,7 +85,7 @@ fn show(
     }
     let until_ns = now_ns() + LAST_VERDICTS_NS;
     while client.unanswered() > 0 {
-        let Some(response) = client.verdict(Some(until_ns))? else {
+        let Some(response) = client.answer(Some(until_ns))? else {
             break;
         };
         tally.count(&response, now_ns());
@@ -93,18 +93,18 @@ fn show(
     Ok(())
 }
 
-/// Counts verdicts until `until_ns`.
+/// Counts answers and verdicts until `until_ns`.
 fn collect(client: &mut Client, tally: &mut Tally<'_>, until_ns: u64) -> Result<(), Error> {
-    while let Some(response) = client.verdict(Some(until_ns))? {
+    while let Some(response) = client.answer(Some(until_ns))? {
         tally.count(&response, now_ns());
     }
     Ok(())
 }
 
-/// Closed loop: waits for a verdict, whatever it is; not so long that a signal is overlooked.
+/// Closed loop: waits for an answer or a verdict, whatever it is; not so long that a signal is overlooked.
 fn await_one(client: &mut Client, tally: &mut Tally<'_>) -> Result<(), Error> {
     if client.unanswered() > 0
-        && let Some(response) = client.verdict(Some(now_ns() + SAY_NS))?
+        && let Some(response) = client.answer(Some(now_ns() + SAY_NS))?
     {
         tally.count(&response, now_ns());
     }

@@ -39,9 +39,10 @@ EXAMPLES:
   punctual camera --socket /tmp/punctual.sock --task signs --fps 30 --reconnect
   punctual camera --socket /tmp/punctual.sock --task streets --scenes streets --format nv12 --fps 10
 
-A frame is late when its answer reached this process after its deadline, whatever the daemon's own
-verdict was. A frame is skipped when all slots are in flight at its time, or there is no daemon
-(--reconnect).
+A frame is late when its first answer reached this process after its deadline, whatever the daemon's
+own verdict was. Of several answers the deepest in time counts; where there are several, latencies of the
+first ones are told, too (--json: first_us), unless the manifest wants one answer. A frame is
+skipped when all slots are in flight at its time, or there is no daemon (--reconnect).
 
 TERMINATION CODES: 0 every frame got its verdict; 1 the daemon went away or a verdict is missing;
 3 the daemon's frames are not what this camera shows; 4 standard output cannot be written; 5 no connection; 141 the reader of standard output closed it.")]
@@ -187,5 +188,6 @@ fn say_last(report: CameraReport, json: bool) -> Result<(), OutputError> {
     if json {
         return say_json(&report);
     }
-    output::text(table::draw(&[Row::whole(report)], output::width()))
+    let first = table::first_answers(&report);
+    output::text(table::draw(&[Row::whole(report)], output::width()) + &first)
 }

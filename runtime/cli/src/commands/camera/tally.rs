@@ -28,8 +28,12 @@ pub struct Tally<'c> {
     camera: &'c Camera,
     report: CameraReport,
     latency_us: Histogram<u64>,
-    /// The number of the frame that submission `n` shows at `n % OPEN_MAX`.
-    numbers: [u64; OPEN_MAX],
+    /// The same of each frame's first answer.
+    first_us: Histogram<u64>,
+    /// Whether there was an answer before its verdict.
+    has_answers_before: bool,
+    /// Submission `n` at `n % OPEN_MAX`.
+    open: Box<[Open]>,
     /// Answers that are boxes, compared with what their frames show.
     answered: Precision,
     /// The same of all verdicts.
@@ -40,16 +44,55 @@ pub struct Tally<'c> {
     shown: BTreeMap<u64, Shown>,
 }
 
+/// A submission without a verdict.
+#[derive(Default)]
+struct Open {
+    /// Which of the camera's frames it shows.
+    number: u64,
+    /// The best of its answers before that.
+    early: Option<Heard>,
+}
+
+/// An answer or a verdict that was read.
+struct Heard {
+    response: Response,
+    received_ns: u64,
+    /// When the frame's first answer was read.
+    first_ns: u64,
+}
+
+impl Heard {
+    /// An answer that is read after its deadline is late for its reader.
+    fn is_in_time(&self) -> bool {
+        self.response.verdict == Verdict::OnTime && self.received_ns <= self.response.deadline_ns
+    }
+
+    /// What the frame has after a later one: the deepest answer of those that were read in time, and the time of the
+    /// first.
+    fn replaced_by(self, later: Self) -> Self {
+        let exit = |heard: &Self| heard.response.answer.map(|answer| answer.exit);
+        let is_deeper = exit(&self) != exit(&later);
+        // Without an answer it is the verdict of a frame that failed all the same.
+        let counts = exit(&later).is_none() || later.is_in_time() || !self.is_in_time();
+        let first_ns = self.first_ns;
+        let kept = if is_deeper && counts { later } else { self };
+        Self { first_ns, ..kept }
+    }
+}
+
 impl<'c> Tally<'c> {
     /// Nothing yet; `report` names the task. The last answers to the first `scenes` are kept to be shown: those of the first
     /// `shown_seconds`, if there are any, as later other cameras may have ended.
     pub fn new(camera: &'c Camera, report: CameraReport, scenes: u64, shown_seconds: f64) -> Self {
+        let histogram =
+            || Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("the bounds are constants");
         Self {
             camera,
             report,
-            latency_us: Histogram::new_with_bounds(1, LATENCY_US_MAX, 3)
-                .expect("the bounds are constants"),
-            numbers: [0; OPEN_MAX],
+            latency_us: histogram(),
+            first_us: histogram(),
+            has_answers_before: false,
+            open: (0..OPEN_MAX).map(|_| Open::default()).collect(),
             answered: Precision::default(),
             all: Precision::default(),
             scenes,
@@ -70,7 +113,10 @@ impl<'c> Tally<'c> {
     /// The camera's frame `number` was submitted.
     pub fn submit(&mut self, sequence: u64, number: u64) {
         self.report.submitted += 1;
-        self.numbers[sequence as usize % OPEN_MAX] = number;
+        self.open[sequence as usize % OPEN_MAX] = Open {
+            number,
+            early: None,
+        };
     }
 
     /// A frame was not submitted, as no slot was free.
@@ -78,10 +124,31 @@ impl<'c> Tally<'c> {
         self.report.skipped += 1;
     }
 
-    /// A verdict that arrived at `received_ns`.
+    /// A verdict, or an answer before it, that arrived at `received_ns`.
     pub fn count(&mut self, response: &Response, received_ns: u64) {
-        let number = self.numbers[response.sequence as usize % OPEN_MAX];
-        let latency_us = received_ns.saturating_sub(response.captured_ns) / 1000;
+        let open = &mut self.open[response.sequence as usize % OPEN_MAX];
+        let heard = Heard {
+            response: response.clone(),
+            received_ns,
+            first_ns: received_ns,
+        };
+        let heard = match open.early.take() {
+            Some(early) => early.replaced_by(heard),
+            None => heard,
+        };
+        if response.is_final {
+            let number = open.number;
+            self.count_frame(number, &heard);
+        } else {
+            open.early = Some(heard);
+            self.has_answers_before = true;
+        }
+    }
+
+    fn count_frame(&mut self, number: u64, heard: &Heard) {
+        let response = &heard.response;
+        let since = |ns: u64| ns.saturating_sub(response.captured_ns) / 1000;
+        let latency_us = since(heard.received_ns);
         let mut shown = Shown {
             scene: number % self.camera.scenes(),
             verdict: response.verdict.to_string(),
@@ -90,7 +157,10 @@ impl<'c> Tally<'c> {
         };
         match response.verdict {
             Verdict::OnTime | Verdict::Late => {
-                self.count_answer(response, received_ns, latency_us);
+                self.first_us
+                    .saturating_record(since(heard.first_ns).max(1));
+                self.latency_us.saturating_record(latency_us.max(1));
+                self.count_answer(heard);
                 self.compare_class(response, number, &mut shown);
             }
             Verdict::Rejected(_) => self.report.rejected += 1,
@@ -104,21 +174,20 @@ impl<'c> Tally<'c> {
         }
     }
 
-    fn count_answer(&mut self, response: &Response, received_ns: u64, latency_us: u64) {
+    fn count_answer(&mut self, heard: &Heard) {
         let report = &mut self.report;
-        // An answer that is read after its deadline is late for its reader.
+        let response = &heard.response;
         if !response.has_deadline() {
             report.without_deadline += 1;
-        } else if response.verdict == Verdict::OnTime && received_ns <= response.deadline_ns {
+        } else if heard.is_in_time() {
             report.on_time += 1;
         } else {
             report.late += 1;
             if report.late_spans_ns.len() < LATE_SPANS_MAX {
-                let span = [response.captured_ns, received_ns];
+                let span = [response.captured_ns, heard.received_ns];
                 report.late_spans_ns.push(span);
             }
         }
-        self.latency_us.saturating_record(latency_us.max(1));
         if let Some(answer) = response.answer {
             let exit = usize::from(answer.exit);
             if report.exits.len() <= exit {
@@ -164,10 +233,16 @@ impl<'c> Tally<'c> {
         self.all.push(Matched::of(&truth, &found));
     }
 
+    fn first_us(&self) -> Option<LatencyUs> {
+        self.has_answers_before
+            .then(|| LatencyUs::of(&self.first_us))
+    }
+
     /// The counts, without the list of late ones.
     pub fn now(&self) -> CameraReport {
         CameraReport {
             latency_us: LatencyUs::of(&self.latency_us),
+            first_us: self.first_us(),
             map50: self.answered.map50(),
             map50_of_all: self.all.map50(),
             late_spans_ns: Vec::new(),
@@ -178,6 +253,7 @@ impl<'c> Tally<'c> {
     pub fn last(self, finished: bool) -> CameraReport {
         CameraReport {
             latency_us: LatencyUs::of(&self.latency_us),
+            first_us: self.first_us(),
             map50: self.answered.map50(),
             map50_of_all: self.all.map50(),
             shown: self.shown.into_values().collect(),
@@ -273,6 +349,44 @@ mod tests {
         assert_eq!((report.correct, report.exits), (1, vec![1, 0, 1]));
         // To three digits, as the histogram keeps it.
         assert!((3_000..=3_003).contains(&report.latency_us.max));
+    }
+
+    #[test]
+    fn the_latency_of_first_answers_is_told_apart_from_that_of_the_deepest_and_counts_no_frame_twice()
+     {
+        let camera = signs();
+        let mut tally = tally(&camera);
+        let of = |sequence, exit, is_final| {
+            let answer = response(&camera, sequence, Verdict::OnTime, Some(exit));
+            Response::from(ResultRecord {
+                is_final,
+                ..answer.record()
+            })
+        };
+        tally.submit(1, 0);
+        tally.count(&of(1, 0, true), 2_000_000);
+        assert_eq!(
+            tally.now().first_us,
+            None,
+            "no answer came before its verdict"
+        );
+        tally.submit(2, 0);
+        tally.count(&of(2, 0, false), 3_000_000);
+        assert_eq!(tally.now().settled(), 1);
+        tally.count(&of(2, 1, false), 4_000_000);
+        // The verdict is read after the deadline, its answer was there before.
+        tally.count(&of(2, 1, true), 9_000_000);
+        tally.submit(3, 0);
+        tally.count(&of(3, 0, false), 3_000_000);
+        // Too late for who reads it.
+        tally.count(&of(3, 1, true), 9_000_000);
+        let report = tally.last(true);
+        assert_eq!((report.submitted, report.settled()), (3, 3));
+        assert_eq!((report.on_time, report.late), (3, 0));
+        assert_eq!((report.correct, report.exits), (3, vec![2, 1]));
+        let max = [report.first_us.unwrap().max, report.latency_us.max];
+        // To three digits, as the histogram keeps them.
+        assert_eq!(max.map(|us| us / 10), [200, 300]);
     }
 
     #[test]
