@@ -1,14 +1,17 @@
-//! A camera in a few lines: thirty frames a second for five seconds, and their verdicts.
+//! A camera in a few lines: thirty frames a second for five seconds, their verdicts, and a control loop that acts on
+//! the newest answer.
 //!
 //!     cargo run --release -p punctual-client --example camera -- /tmp/punctual.sock signs
 
-use punctual_client::{Client, Crop, Outputs, PixelFormat, Verdict, now_ns};
+use punctual_client::{Client, Crop, Outputs, PixelFormat, Response, Verdict, now_ns};
 use punctual_platform::clock::sleep_until_ns;
 use punctual_platform::output::{self, OutputError};
 
 const FRAMES: u64 = 150;
 const PERIOD_NS: u64 = 1_000_000_000 / 30;
 const DEADLINE_NS: u64 = 33_000_000;
+/// Of the control loop, for each frame.
+const TURNS: u64 = 4;
 
 fn main() -> std::process::ExitCode {
     output::end_of("camera", show()).into()
@@ -23,11 +26,19 @@ fn show() -> Result<(), Box<dyn std::error::Error>> {
     let stride = client.frame().row_stride as usize;
 
     let start = now_ns();
-    for frame in 0..FRAMES {
-        let captured = start + frame * PERIOD_NS;
+    for turn in 0..TURNS * FRAMES {
+        let (frame, captured) = (turn / TURNS, start + turn * PERIOD_NS / TURNS);
         sleep_until_ns(captured);
+        if let Some(newest) = client.latest() {
+            // A robot steers here: before the verdict, unless the manifest wants one answer.
+            let (frame, class) = (newest.sequence, newest.class_name().unwrap_or("an answer"));
+            output::line(format_args!("newest: {class}, frame {frame}"))?;
+        }
         while let Some(result) = client.try_verdict()? {
             print(&result)?;
+        }
+        if turn % TURNS != 0 {
+            continue;
         }
         let Some(mut slot) = client.slot(Some(0))? else {
             output::line(format_args!("frame {frame}: every slot is still in use"))?;
@@ -47,7 +58,7 @@ fn show() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn print(result: &punctual_client::Response) -> Result<(), OutputError> {
+fn print(result: &Response) -> Result<(), OutputError> {
     let ms = result.finished_ns.saturating_sub(result.captured_ns) as f64 / 1e6;
     match (result.verdict, result.answer) {
         (Verdict::OnTime | Verdict::Late, Some(answer)) => {
