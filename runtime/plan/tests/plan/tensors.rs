@@ -73,7 +73,10 @@ fn outputs_and_vectors_have_their_places_and_their_memory_is_planned() {
     // The largest exits of both parts: 8x16x16 and 16x8x8 floats, four values each, and the head.
     let values = 64;
     let largest = (8 * 16 * 16 + 16 * 8 * 8) * 4 + 2 * values + 64;
-    assert_eq!((task.channel.area_bytes, task.channel.records), (largest, 1));
+    assert_eq!(
+        (task.channel.area_bytes, task.channel.records),
+        (largest, 1)
+    );
     let areas = plan.memory.items.iter();
     let mut areas = areas.filter(|item| item.purpose == Purpose::OutputAreas);
     let item = areas.next().expect("output areas");
