@@ -26,8 +26,11 @@ impl Auditor {
         let partition = self.task(submission.task).partition;
         let taken_on = !matches!(reply.verdict, Verdict::Rejected(_));
         if self.subject == Subject::Prepared(key) && taken_on {
-            // Over in the step that took it on: there is no place to keep any more.
+            // Over in the step that took it on: there is no place to keep any more, but older frames make way to it.
             self.made_way.clear();
+            let newest = self.taken_on.entry((key.0, submission.origin.0));
+            let newest = newest.or_insert(submission.order);
+            *newest = (*newest).max(submission.order);
         }
         if submission.mandatory {
             self.claims.mandatory(partition, false);
