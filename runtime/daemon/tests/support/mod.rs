@@ -430,12 +430,16 @@ pub fn submit(client: &mut ClientChannel) -> u64 {
     slot.submit(clock::now_ns(), None, crop).expect("submitted")
 }
 
+/// The next verdict.
 pub fn result(client: &mut ClientChannel) -> ResultRecord {
     let until = clock::now_ns() + LIMIT.as_nanos() as u64;
     loop {
         let seen = client.bell();
         if let Some(record) = client.take().expect("the daemon lives") {
-            return record;
+            if record.is_final {
+                return record;
+            }
+            continue;
         }
         assert!(clock::now_ns() < until, "no result");
         // A daemon that closed the connection may have pushed results before: take them first.
