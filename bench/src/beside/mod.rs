@@ -47,6 +47,7 @@ The demo's manifest, cameras and pictures, at the cameras' rates times each load
 Runtime in this process (ORT_DYLIB_PATH names its library, libonnxruntime.so.*; `pip install onnxruntime` brings it, in its folder
 capi), whose threads have the core and the priority of the daemon's partition:
 
+  punctual-final  the daemon, with one answer a frame: that of the verdict
   fifo            one thread, first come first served, full depth
   rate-monotonic  a thread a camera, the more urgent the shorter its deadline, best effort of ordinary priority; full depth
   edf-full, edf-second, edf-first
@@ -58,7 +59,7 @@ capi), whose threads have the core and the priority of the daemon's partition:
 In all of them the cameras' own threads prepare the frames.
 Score: right and on time of all frames with deadlines, in percent. A frame of signs counts if its class is right and was read before
 its deadline, a frame of streets counts the mean average precision (mAP50) of all of them, where nothing was found in a frame
-without an answer on time. Latency is from the intended capture until the camera has the answer. Prints Markdown. Takes 25 minutes.
+without an answer on time. Latency is from the intended capture until the camera has the answer. Prints Markdown. Takes 27 minutes.
 
 TERMINATION CODES: 0 done; 1 a camera, a loop or a daemon failed; 4 a file cannot be read or written; 5 there is no
 ONNX Runtime, or a thread or program cannot be started.")]
