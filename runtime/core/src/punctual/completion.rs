@@ -167,10 +167,8 @@ impl Punctual {
         let table = self.tables.task(request.task);
         let answers = self.tables.own(table, exit).answers;
         // One that comes too late does not replace an answer that its client has.
-        let counts_now = answers && (request.delivered.is_none() || self.now <= request.due);
-        let request = self
-            .life
-            .complete_stage(buffer, counts_now.then_some(answer));
+        let is_kept = answers && (request.delivered.is_none() || self.now <= request.due);
+        let request = self.life.complete_stage(buffer, is_kept.then_some(answer));
         self.partitions[table.partition.index()].mark_dirty();
         let counts = exit.0 >= table.mandatory_exit.0;
         // From the mandatory exit on nothing is promised, and the work left is optional.

@@ -45,7 +45,9 @@ impl Rule for OutputRule {
         match self {
             Self::Unknown { .. } => "name outputs of the list, or [] for none".into(),
             Self::TooLarge { .. } => {
-                "name fewer in `outputs`, or reduce them in the network (e.g. by ArgMax)".into()
+                "name fewer in `outputs`, reduce them in the network (e.g. by ArgMax), or write answers = \"final\": \
+                 an area then has room for two exits, not for all"
+                    .into()
             }
             Self::NoConfidence { key, .. } => format!("remove `{key}`"),
         }
