@@ -9,10 +9,12 @@ mod detection;
 mod documented;
 mod engine;
 mod engine_report;
+mod figures;
 mod gpu;
 mod lending;
 mod measured;
 mod open_loop;
+mod overhead;
 mod paging;
 mod programs;
 mod wakeup;
@@ -47,6 +49,8 @@ enum What {
     Gpu(gpu::Options),
     /// Four cameras on two cores: stages on idle cores of others, beside each task on its own core only.
     Lending(lending::Options),
+    /// What a frame costs beside its network: served by the daemon, and by a thread of its own.
+    Overhead(overhead::Options),
     /// Many networks, and a cache that holds a part of their weights.
     Paging(paging::Options),
     /// How soon a woken real-time thread runs, beside cyclictest.
@@ -74,6 +78,7 @@ fn main() -> std::process::ExitCode {
         What::Engine(options) => Termination::of("bench engine", engine::run(&options)),
         What::Gpu(options) => Termination::of("bench gpu", gpu::run(&options)),
         What::Lending(options) => Termination::of("bench lending", lending::run(&options)),
+        What::Overhead(options) => Termination::of("bench overhead", overhead::run(&options)),
         What::Paging(options) => Termination::of("bench paging", paging::run(&options)),
         What::Wakeup(options) => Termination::of("bench wakeup", wakeup::run(&options)),
         What::Manuals(options) => {

@@ -62,6 +62,16 @@ pub fn wide_heads(seed: u64) -> Network {
     b.finish()
 }
 
+/// One exit of one convolution: it takes a few microseconds, for what is about everything else that a frame takes.
+#[must_use]
+pub fn tiny(seed: u64) -> Network {
+    let mut b = Builder::new("tiny", seed, 24, 24, 5);
+    let image = b.input;
+    let features = b.conv(image, 16, 3, 4, 1, None); // 6x6
+    b.mean_head(features);
+    b.finish()
+}
+
 /// Two exits of one convolution each: for what is about anything else than operators.
 #[must_use]
 pub fn pair(seed: u64) -> Network {

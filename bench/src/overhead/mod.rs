@@ -1,0 +1,355 @@
+//! `punctual bench overhead`: what a frame costs beside its network, which takes a few microseconds.
+
+mod looped;
+mod usage;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use hdrhistogram::Histogram;
+use punctual_client::{Client, Crop, Lost, Options as ClientOptions, PixelFormat, now_ns};
+use punctual_conformance::networks;
+use punctual_daemon::Process;
+use punctual_model::{Calibration, Package, PackageError};
+use punctual_platform::clock::sleep_until_ns;
+use punctual_platform::output::{self, OutputError};
+use punctual_platform::termination::{Terminates, Termination};
+use punctual_platform::{affinity, thread::current_tid};
+use punctual_report::{Column, Table};
+use serde::Serialize;
+
+use crate::figures;
+use crate::programs::{self, Folder, ProgramError, Programs};
+use looped::{LoopError, Looped};
+use usage::{Usage, UsageError};
+
+/// How long, how often and with which daemons.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual bench overhead
+  punctual bench overhead --bin before --bin target/release --turns 6
+  punctual bench overhead --rate 100 --seconds 20 --json
+
+One camera with a network of some microseconds, served in turns by punctuald and by a loop: a real-time thread on a core of
+its own that the camera wakes for each frame, and that wakes the camera. Times are from a frame's submission until its
+answer is read; processor time and context switches are those of the daemon's threads, or of the loop's. It needs two
+cores. Programs of several folders are compared with each other; they must speak one version of the channel.
+
+TERMINATION CODES: 0 done; 4 a file cannot be written; 5 memory, threads or a daemon are unavailable.")]
+pub struct Options {
+    /// Turns of each side.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    turns: u32,
+    /// Seconds of a turn.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: u32,
+    /// Frames a second.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rate: u32,
+    /// A folder with the program punctuald; may be given several times [default: that of this program].
+    #[arg(long, value_name = "FOLDER")]
+    bin: Vec<PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    #[error(transparent)]
+    Loop(#[from] LoopError),
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    #[error("the daemon was lost: {0}")]
+    Lost(#[from] Lost),
+    #[error("a frame could not be submitted: {0}")]
+    Submit(String),
+    #[error("a frame got no answer in time")]
+    NoAnswer,
+    #[error("two cores are needed, this process may use {found}")]
+    Cores { found: usize },
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+impl Terminates for Error {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Output(error) => error.termination(),
+            Self::Program(error) => error.termination(),
+            _ => Termination::Resources,
+        }
+    }
+}
+
+pub fn run(options: &Options) -> Result<(), Error> {
+    let cores = affinity::available_cores().unwrap_or_default();
+    let [_, .., core] = cores[..] else {
+        let found = cores.len();
+        return Err(Error::Cores { found });
+    };
+    let package = Package::new(networks::tiny(1), Calibration::default())?;
+    let folder = folder(&package, core, options.rate)?;
+    let mut sides = vec![Side::Loop(&package, core)];
+    let mut names = vec!["loop".to_owned()];
+    let given = options.bin.iter().map(|bin| Some(bin.as_path()));
+    let own = options.bin.is_empty().then_some(None);
+    for bin in given.chain(own) {
+        names.push(match bin {
+            None => "punctuald".to_owned(),
+            Some(bin) => format!("punctuald of {}", bin.display()),
+        });
+        sides.push(Side::Daemon(Programs::new(bin), &folder));
+    }
+    let mut tallies = vec![Tally::new(); sides.len()];
+    for _ in 0..options.turns {
+        for (side, tally) in sides.iter().zip(&mut tallies) {
+            tally.add(&side.turn(options)?);
+        }
+    }
+    let rows = names
+        .iter()
+        .zip(&tallies)
+        .map(|(name, tally)| tally.row(name));
+    let report = Report {
+        machine: punctual_device_cpu::machine(),
+        rate: options.rate,
+        rows: rows.collect(),
+    };
+    let text = if options.json {
+        serde_json::to_string_pretty(&report).expect("numbers and names") + "\n"
+    } else {
+        report.text()
+    };
+    Ok(output::text(text)?)
+}
+
+const SIDE: u32 = 24;
+
+fn folder(package: &Package, core: usize, rate: u32) -> Result<Folder, Error> {
+    let folder = Folder::new("overhead")?;
+    folder.write("tiny.punctual", &package.encode())?;
+    let profile = figures::generous(package).to_json();
+    folder.write("tiny.profile.json", profile.as_bytes())?;
+    let manifest = format!(
+        r#"[daemon]
+board = "host"
+
+[[model]]
+name = "tiny"
+package = "tiny.punctual"
+
+[[partition]]
+name = "one"
+cores = [{core}]
+
+[[task]]
+name = "tiny"
+model = "tiny"
+partition = "one"
+criticality = "real-time"
+rate_hz = {rate}
+deadline_ms = 100
+queue_depth = 32
+frame = {{ format = "rgb8", width = {SIDE}, height = {SIDE}, crop = [{SIDE}, {SIDE}] }}
+"#
+    );
+    folder.write("tiny.toml", manifest.as_bytes())?;
+    Ok(folder)
+}
+
+/// Who answers.
+enum Side<'s> {
+    Daemon(Programs, &'s Folder),
+    Loop(&'s Package, usize),
+}
+
+/// Of a turn, or of several.
+#[derive(Clone)]
+struct Tally {
+    /// From submissions until answers were read, in ns.
+    latency: Histogram<u64>,
+    serving: Usage,
+    camera: Usage,
+}
+
+impl Tally {
+    fn new() -> Self {
+        Self {
+            latency: Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("sound bounds"),
+            serving: Usage::default(),
+            camera: Usage::default(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.latency += &other.latency;
+        self.serving += other.serving;
+        self.camera += other.camera;
+    }
+}
+
+/// Longer than any answer takes.
+const LIMIT_NS: u64 = 20_000_000_000;
+
+impl Side<'_> {
+    fn turn(&self, options: &Options) -> Result<Tally, Error> {
+        match self {
+            Self::Daemon(programs, folder) => of_daemon(programs, folder, options),
+            Self::Loop(package, core) => {
+                let looped = Looped::start(package.network(), *core)?;
+                let tid = looped.tid();
+                let answer = |frame: u64| {
+                    looped.answer(frame as u8);
+                    Ok(())
+                };
+                let tally = camera(options, || Usage::of_thread(tid), answer);
+                looped.stop();
+                tally
+            }
+        }
+    }
+}
+
+fn of_daemon(programs: &Programs, folder: &Folder, options: &Options) -> Result<Tally, Error> {
+    let socket = folder.path("socket");
+    // A profile that any machine keeps leaves much to warn of.
+    let quiet = ["--log", "error"].map(OsStr::new);
+    let daemon = programs.daemon(&folder.path("tiny.toml"), &socket, quiet)?;
+    let tally = served(&daemon, &socket, options);
+    programs::stop(daemon)?;
+    tally
+}
+
+fn served(daemon: &Process, socket: &Path, options: &Options) -> Result<Tally, Error> {
+    let limit = Some(now_ns() + LIMIT_NS);
+    let mut client = ClientOptions::new(socket, "tiny", PixelFormat::Rgb8).open(limit)?;
+    let id = daemon.id();
+    camera(
+        options,
+        || Usage::of_process(id),
+        |frame| submit(&mut client, frame),
+    )
+}
+
+/// Submits a frame and waits for its answer.
+fn submit(client: &mut Client, frame: u64) -> Result<(), Error> {
+    let limit = Some(now_ns() + LIMIT_NS);
+    let mut slot = client.slot(limit)?.ok_or(Error::NoAnswer)?;
+    slot.pixels().fill(frame as u8);
+    let submitted = slot.submit(now_ns(), None, Crop { x: 0, y: 0 });
+    submitted.map_err(|error| Error::Submit(error.to_string()))?;
+    let response = client.verdict(limit)?.ok_or(Error::NoAnswer)?;
+    response.answer.map(drop).ok_or(Error::NoAnswer)
+}
+
+/// Has frames answered, each at its time; `serving` is what those that answer have used.
+fn camera(
+    options: &Options,
+    serving: impl Fn() -> Result<Usage, UsageError>,
+    mut answer: impl FnMut(u64) -> Result<(), Error>,
+) -> Result<Tally, Error> {
+    let period_ns = 1_000_000_000 / u64::from(options.rate);
+    let mut tally = Tally::new();
+    // Memory and caches of the first ones are no one's habit.
+    answer(0)?;
+    let own = || Usage::of_thread(current_tid());
+    let (served, used) = (serving()?, own()?);
+    let start_ns = now_ns();
+    for frame in 1..=u64::from(options.rate) * u64::from(options.seconds) {
+        sleep_until_ns(start_ns + frame * period_ns);
+        let submitted_ns = now_ns();
+        answer(frame)?;
+        tally.latency.saturating_record(now_ns() - submitted_ns);
+    }
+    tally.serving = serving()? - served;
+    tally.camera = own()? - used;
+    Ok(tally)
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Report {
+    machine: String,
+    rate: u32,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    side: String,
+    frames: u64,
+    p50_us: f64,
+    p90_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    max_us: f64,
+    /// Of those that serve, for each frame.
+    processor_us: f64,
+    switches: f64,
+    /// Of the camera's thread, for each frame.
+    camera_us: f64,
+}
+
+impl Tally {
+    fn row(&self, side: &str) -> Row {
+        let frames = self.latency.len();
+        let at = |quantile| self.latency.value_at_quantile(quantile) as f64 / 1e3;
+        let each = |sum: u64| sum as f64 / frames as f64;
+        Row {
+            side: side.to_owned(),
+            frames,
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: self.latency.max() as f64 / 1e3,
+            processor_us: each(self.serving.ran_ns) / 1e3,
+            switches: each(self.serving.switches),
+            camera_us: each(self.camera.ran_ns) / 1e3,
+        }
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let us = |heading| Column::number(heading).unit("us");
+        let mut table = Table::of([
+            Column::words("served by"),
+            Column::number("frames"),
+            us("p50"),
+            us("p90"),
+            us("p99"),
+            us("p99.9"),
+            us("max"),
+            us("processor"),
+            Column::number("switches"),
+            us("camera's"),
+        ]);
+        for row in &self.rows {
+            let one = |value: f64| format!("{value:.1}");
+            table.row([
+                row.side.clone(),
+                row.frames.to_string(),
+                one(row.p50_us),
+                one(row.p90_us),
+                one(row.p99_us),
+                one(row.p999_us),
+                one(row.max_us),
+                one(row.processor_us),
+                one(row.switches),
+                one(row.camera_us),
+            ]);
+        }
+        format!(
+            "{}, {} frames a second; processor time and switches are a frame's\n\n{}",
+            self.machine,
+            self.rate,
+            table.markdown()
+        )
+    }
+}
