@@ -9,8 +9,10 @@ use punctual_ipc::{PayloadReader, Rows};
 use punctual_kernels::preprocess::{NotFinite, PlanarOutput, Preprocessor};
 use punctual_plan::VectorPlan;
 use punctual_platform::clock;
+use punctual_platform::doorbell::LOOK_NS;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
+use punctual_platform::thread::{self, Policy};
 use punctual_types::FrameLayout;
 
 use crate::channels::IntakeEnds;
@@ -31,6 +33,8 @@ pub struct Intake {
     pub copy: Box<[u8]>,
     /// The vectors, likewise.
     pub numbers: Box<[f32]>,
+    /// Whether it attends the scheduler's bell when it has prepared a frame.
+    pub attends: bool,
     /// Of the client that holds the slot now.
     pub reader: Option<PayloadReader>,
 }
@@ -48,11 +52,14 @@ pub struct Target {
 impl Intake {
     /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
+        // One that did not get its priority may have to wait for its core.
+        self.attends &= matches!(thread::policy_of(0), Some(Policy::Fifo(_)));
         loop {
             // Both before the ring of orders. So a bell in between ends the wait below, and what was ordered before
             // the flag was raised is still carried out.
             let seen = self.ends.bell.count();
             let stopping = self.stop.is_raised();
+            let mut prepared = false;
             while let Ok(order) = self.ends.orders.pop() {
                 self.heart.working();
                 match order {
@@ -61,8 +68,9 @@ impl Intake {
                         task,
                         payload,
                     } => {
-                        let prepared = self.prepare(request, task, payload);
-                        self.answer(prepared);
+                        let answer = self.prepare(request, task, payload);
+                        self.answer(answer);
+                        prepared = true;
                     }
                     IntakeOrder::Retire => self.retire(),
                 }
@@ -71,8 +79,20 @@ impl Intake {
                 return self;
             }
             self.heart.waiting();
+            if prepared && self.attends {
+                self.attend_the_scheduler();
+            }
             self.ends.bell.wait(seen, None);
         }
+    }
+
+    /// The stage ends soon: until then this core does not fall asleep, and its worker need not wake it.
+    fn attend_the_scheduler(&self) {
+        let limit_ns = clock::now_ns() + LOOK_NS;
+        self.ends.scheduler_bell.attend(|| {
+            std::hint::spin_loop();
+            clock::now_ns() >= limit_ns
+        });
     }
 
     fn prepare(&mut self, request: RequestId, task: TaskId, payload: Payload) -> Prepared {

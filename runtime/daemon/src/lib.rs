@@ -39,6 +39,7 @@ mod intake;
 mod last_good;
 mod limits;
 mod log_events;
+mod looking;
 mod lookup;
 mod managed_thread;
 mod manager;

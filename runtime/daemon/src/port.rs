@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_core::{Arrival, Instant, Nanos, TaskId, Ticket};
+use punctual_device::pool::Leader;
 use punctual_ipc::{ChannelFault, Descriptor, ResultRecord, Results, Submissions};
 use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
@@ -28,6 +29,10 @@ pub struct Port {
     pub ends: PortEnds,
     /// What its clients submit to.
     pub task: TaskId,
+    /// Who will run its frames' stages; none if its core is not asleep before.
+    pub leader: Option<Leader>,
+    /// Whether that is soon.
+    pub is_brief: bool,
     /// How fast a client may submit.
     pub pace: Option<Pace>,
     /// The longest way of its answers that counts.
@@ -53,6 +58,8 @@ pub struct PresentClient {
     results: Option<Results>,
     wakes: WakeBudget,
     egress: Egress,
+    /// When it last submitted a frame that went to the scheduler.
+    submitted_ns: u64,
 }
 
 /// A client's submissions as far as they are read: a client that is gone is not looked at again.
@@ -152,6 +159,7 @@ impl Port {
             results: Some(client.results),
             wakes: WakeBudget::default(),
             egress: Egress::default(),
+            submitted_ns: 0,
         };
         // What was said was about the last client.
         self.overdrawn.take();
@@ -230,7 +238,24 @@ impl Port {
             crop_x: descriptor.crop.x,
             crop_y: descriptor.crop.y,
         };
+        self.announce(now);
         self.tell(Inbound::Arrived { arrival, payload });
+    }
+
+    /// Lets the leader's core leave its idle state while the frame is admitted and prepared: that takes longer than both of a small
+    /// one. Behind a frame of a moment ago it is not asleep, and who submits without pause must not have it woken each time.
+    fn announce(&mut self, now_ns: u64) {
+        const PAUSE_NS: u64 = 1_000_000;
+        let before_ns = std::mem::replace(&mut self.client.submitted_ns, now_ns);
+        if now_ns.saturating_sub(before_ns) > PAUSE_NS
+            && let Some(leader) = &self.leader
+        {
+            if self.is_brief {
+                leader.announce();
+            } else {
+                leader.wake();
+            }
+        }
     }
 
     fn ticket(&self, descriptor: &Descriptor) -> Ticket {

@@ -20,6 +20,7 @@ use crate::driver::Driver;
 use crate::egress;
 use crate::error::StartupError;
 use crate::intake::{Intake, Target};
+use crate::looking;
 use crate::managed_thread::{ManagedThread, Wakeup};
 use crate::metrics::Metrics;
 use crate::pace::Pace;
@@ -78,7 +79,7 @@ impl Threads {
         let ports = channels.ports.into_iter().zip(&overdrawn);
         let threads = Self {
             ports: ports
-                .map(|(ends, overdrawn)| factory.port(ends, &facts, overdrawn))
+                .map(|(ends, overdrawn)| factory.port(ends, &devices, &facts, overdrawn))
                 .collect::<Result<_, _>>()?,
             intakes,
             overdrawn,
@@ -337,6 +338,8 @@ impl ThreadFactory<'_> {
             own,
             offload_to,
             reader: None,
+            attends: looking::is_brief(self.plan(), task)
+                && looking::may_attend(&self.plan().threads, client),
         };
         let spec = self.spec(
             Role::Intake { client: client.0 },
@@ -382,6 +385,7 @@ impl ThreadFactory<'_> {
     fn port(
         &self,
         ends: PortEnds,
+        devices: &DeviceSet,
         facts: &Arc<Facts>,
         overdrawn: &Arc<Overdrawn>,
     ) -> Result<ManagedThread<Port>, StartupError> {
@@ -395,8 +399,13 @@ impl ThreadFactory<'_> {
         let stop = Arc::new(Flag::default());
         let wakeup = Wakeup::Poller(ends.poller.waker());
         let heart = Arc::default();
+        let partition = self.plan().scheduler.tasks[task.index()].partition;
         let port = Port {
             task,
+            leader: devices
+                .leader(partition)
+                .filter(|_| looking::may_sleep_deeply(self.plan())),
+            is_brief: looking::is_brief(self.plan(), task),
             pace: period.map(|period| Pace::new(period, ends.slots)),
             egress_ns_max: egress::longest_ns(planned.deadline),
             reads: Pace::of_reads(promised, clients, ends.slots),
@@ -435,9 +444,8 @@ impl ThreadFactory<'_> {
             tasks: TaskOfBuffer::new(&self.plan().scheduler),
         };
         let starvable = starvable(self.plan(), self.probes);
-        let leaders = self.leaders(&devices);
         let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain)
-            .on_partitions(starvable, leaders, Arc::clone(&self.attention));
+            .on_partitions(starvable, Arc::clone(&self.attention));
         let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
             self.plan(),
@@ -450,15 +458,6 @@ impl ThreadFactory<'_> {
         Ok(ManagedThread::start(spec, stop, wakeup, heart, || {
             driver.serve()
         })?)
-    }
-
-    /// Of each task, who leads its partition.
-    fn leaders(&self, devices: &DeviceSet) -> Box<[Arc<dyn Pulse>]> {
-        let tasks = self.plan().scheduler.tasks.iter();
-        let leaders = tasks.map(|task| devices.pulse(task.partition));
-        leaders
-            .map(|of| of.expect("a task's partition has a leader"))
-            .collect()
     }
 
     /// Where the outputs go that clients get.

@@ -15,7 +15,7 @@ use punctual_core::{
 use punctual_device::Device;
 use punctual_executor::{Events, World};
 use punctual_ipc::OutputAreas;
-use punctual_platform::heartbeat::{Heartbeat, Pulse};
+use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
 use punctual_platform::stall::Attention;
 use punctual_platform::{Doorbell, clock};
@@ -56,8 +56,6 @@ pub struct DaemonWorld<D> {
     refused: heapless::Vec<ActionId, REFUSED_MAX>,
     /// One entry a partition.
     starvable: Box<[Starvable]>,
-    /// One entry a task: who leads its partition. None where no threads are known.
-    leaders: Box<[Arc<dyn Pulse>]>,
     probes: Probes,
 }
 
@@ -264,22 +262,15 @@ impl<D: Device> DaemonWorld<D> {
             held: vec![Held::default(); partitions].into(),
             refused: heapless::Vec::new(),
             starvable: (0..partitions).map(|_| Starvable::default()).collect(),
-            leaders: Box::default(),
             probes: Probes::default(),
         }
     }
 
     /// With what can be seen of the partitions' cores, by probes that pay this attention.
-    pub fn on_partitions(
-        self,
-        starvable: Box<[Starvable]>,
-        leaders: Box<[Arc<dyn Pulse>]>,
-        attention: Arc<Attention>,
-    ) -> Self {
+    pub fn on_partitions(self, starvable: Box<[Starvable]>, attention: Arc<Attention>) -> Self {
         assert_eq!(starvable.len(), self.held.len(), "one entry a partition");
         Self {
             starvable,
-            leaders,
             probes: Probes::paying(attention),
             ..self
         }
@@ -448,10 +439,6 @@ impl<D: Device> DaemonWorld<D> {
             .push(order)
             .expect("an intake's ring holds one order for each of its client's slots");
         client.intake_bell.ring();
-        // Its core leaves its idle state while the frame is prepared.
-        if let Some(leader) = self.leaders.get(task.index()) {
-            leader.nudge();
-        }
     }
 
     fn infer(&mut self, infer: &Infer) {

@@ -12,6 +12,7 @@ use punctual_platform::Missing;
 use punctual_platform::heartbeat::Pulse;
 
 use crate::device::{Device, SubmitError};
+use crate::pool::Leader;
 use crate::request_buffers::InputBuffers;
 use crate::shell::HostedDevice;
 use crate::weights::LoadFailure;
@@ -106,6 +107,14 @@ impl DeviceSet {
         let route = (*self.partitions.get(partition.index())?)?;
         let mut pulses = self.devices[route.device].shell().pulses();
         pulses.nth(usize::from(route.local))
+    }
+
+    /// The leader of a partition; none if nothing runs there.
+    #[must_use]
+    pub fn leader(&self, partition: PartitionId) -> Option<Leader> {
+        let route = (*self.partitions.get(partition.index())?)?;
+        let shell = self.devices[route.device].shell();
+        shell.leader(PartitionId(route.local))
     }
 
     /// What the machine did not grant the threads, with repetitions.

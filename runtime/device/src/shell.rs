@@ -13,7 +13,7 @@ use punctual_platform::{Doorbell, Missing};
 
 use crate::catalogue::Catalogue;
 use crate::device::{Device, SubmitError};
-use crate::pool::{Engine, Helper, SteppedLeader, Wait, WorkerPool};
+use crate::pool::{Engine, Helper, Leader, SteppedLeader, Wait, WorkerPool};
 use crate::request_buffers::InputBuffers;
 use crate::residency::Residency;
 use crate::spec::{DeviceSpec, PartitionSpec};
@@ -140,6 +140,12 @@ impl Shell {
     /// The pulses of the leaders, partition after partition: partitions that share a leader have the same pulse.
     pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
         self.pool.pulses()
+    }
+
+    /// The leader of a partition; none if it does not exist.
+    #[must_use]
+    pub fn leader(&self, partition: PartitionId) -> Option<Leader> {
+        self.pool.leader(partition)
     }
 
     /// Why loads failed, as far as failures were read in time; once, for a thread that may wait. None if

@@ -13,7 +13,7 @@ use loom::sync::Arc;
 use loom::thread;
 use punctual_platform::Doorbell;
 use punctual_platform::areas::Area;
-use punctual_platform::atomics::{AtomicU32, Ordering};
+use punctual_platform::atomics::{AtomicU32, Ordering, fence};
 use punctual_platform::futex::{self, Scope};
 use punctual_platform::rt_log::RtLog;
 
@@ -470,6 +470,49 @@ fn two_readers_of_a_log_never_have_the_same_record() {
     });
 }
 
+/// Looks twice, as other threads go on.
+fn two_looks() -> impl FnMut() -> bool {
+    let mut looks = 0;
+    move || {
+        thread::yield_now();
+        looks += 1;
+        looks == 2
+    }
+}
+
+#[test]
+fn a_ring_that_is_left_to_an_attendant_wakes_the_thread_that_waits() {
+    check(3, || {
+        let bell = Arc::new(Doorbell::new());
+        let (waited_on, attended) = (Arc::clone(&bell), Arc::clone(&bell));
+        let waiting = thread::spawn(move || waited_on.wait(0, None));
+        let attending = thread::spawn(move || attended.attend(two_looks()));
+        bell.ring_attended();
+        attending.join().expect("no panic");
+        // One that slept through the ring sleeps for ever, which the checker reports.
+        assert_eq!(waiting.join().expect("no panic"), 1);
+    });
+}
+
+#[test]
+fn rings_of_both_kinds_meet_an_attendant_and_a_thread_that_waits_for_each() {
+    check(2, || {
+        let bell = Arc::new(Doorbell::new());
+        let (waited_on, attended) = (Arc::clone(&bell), Arc::clone(&bell));
+        let waiting = thread::spawn(move || {
+            let mut seen = 0;
+            while seen < 2 {
+                seen = waited_on.wait(seen, None);
+            }
+        });
+        let attending = thread::spawn(move || attended.attend(two_looks()));
+        bell.ring();
+        bell.ring_attended();
+        attending.join().expect("no panic");
+        waiting.join().expect("no panic");
+    });
+}
+
 #[test]
 #[should_panic(expected = "left == right")]
 fn canary_a_position_that_is_published_too_weakly_is_noticed() {
@@ -508,6 +551,40 @@ fn canary_a_bell_without_its_fence_is_slept_through() {
             futex::wait(bell, 0, None, Scope::Machine);
         }
         ringing.join().expect("no panic");
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn canary_an_attendant_that_leaves_without_a_last_look_is_slept_through() {
+    check(3, || {
+        let words = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
+        let theirs = Arc::clone(&words);
+        let ringing = thread::spawn(move || {
+            let (bell, attendants) = &*theirs;
+            bell.store(1, Ordering::Release);
+            fence(Ordering::SeqCst);
+            if attendants.load(Ordering::Relaxed) == 0 {
+                futex::wake(bell, 1, Scope::Process);
+            }
+        });
+        let theirs = Arc::clone(&words);
+        let attending = thread::spawn(move || {
+            let (bell, attendants) = &*theirs;
+            attendants.store(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if bell.load(Ordering::Acquire) == 1 {
+                futex::wake(bell, 1, Scope::Process);
+            }
+            attendants.store(0, Ordering::Relaxed);
+            // Planted: `Doorbell::attend` has a fence and another look here.
+        });
+        let (bell, _) = &*words;
+        while bell.load(Ordering::Acquire) == 0 {
+            futex::wait(bell, 0, None, Scope::Process);
+        }
+        ringing.join().expect("no panic");
+        attending.join().expect("no panic");
     });
 }
 

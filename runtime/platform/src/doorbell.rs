@@ -1,7 +1,15 @@
 //! How one thread of the daemon tells another that there is something in its rings.
+//!
+//! To wake a thread on another core takes tens of microseconds, most of them if that core has been put to sleep. Two ways lead
+//! around it, for moments at which a ring is expected soon: a thread may [`look`](Doorbell::look) before it waits, and a less
+//! urgent thread of its core may [`attend`](Doorbell::attend) the bell while it sleeps.
 
 use crate::atomics::{AtomicU32, Ordering, fence};
 use crate::futex::{self, Scope, Wake};
+
+/// How long to look for a ring that is about to come, in ns: about what a core takes to fall asleep and to be woken again. Longer
+/// looks take more than they save.
+pub const LOOK_NS: u64 = 100_000;
 
 /// A counter of rings that a thread can sleep on; any number of ringers, any number of waiters.
 ///
@@ -22,6 +30,9 @@ use crate::futex::{self, Scope, Wake};
 pub struct Doorbell {
     count: AtomicU32,
     sleepers: AtomicU32,
+    /// The count that the last of them had seen.
+    slept_on: AtomicU32,
+    attendants: AtomicU32,
 }
 
 impl Doorbell {
@@ -32,6 +43,8 @@ impl Doorbell {
         Self {
             count: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
+            slept_on: AtomicU32::new(0),
+            attendants: AtomicU32::new(0),
         }
     }
 
@@ -44,13 +57,73 @@ impl Doorbell {
 
     /// Wakes all waiting threads. Wait-free; costs a system call only when a thread sleeps.
     pub fn ring(&self) {
+        self.add();
+        self.wake_sleepers();
+    }
+
+    /// The same, but a thread that [attends](Self::attend) the bell is left to wake the one that waits. For ringers on other
+    /// cores than theirs: on that core it would be no gain.
+    pub fn ring_attended(&self) {
+        self.add();
+        // Relaxed: pairs through the fences with the subtraction in `attend`. Who does not see that one has added before the
+        // attendant's last look.
+        if self.attendants.load(Ordering::Relaxed) == 0 {
+            self.wake_sleepers();
+        }
+    }
+
+    fn add(&self) {
         // Release pairs with the Acquire in `count` and `wait`: what was written before is there.
         self.count.fetch_add(1, Ordering::Release);
-        // Pairs with the fence in `wait`: either the sleeper's entry is seen here, or the sleeper (or
-        // the kernel, which compares the word under its own lock) sees the new count.
+        // Pairs with the fence in `wait`: either the sleeper's entry is seen behind it, or the sleeper (or the kernel, which
+        // compares the word under its own lock) sees the new count. And with the second fence in `attend`.
         fence(Ordering::SeqCst);
+    }
+
+    fn wake_sleepers(&self) {
+        // Relaxed: ordered by the caller's fence.
         if self.sleepers.load(Ordering::Relaxed) != 0 {
             futex::wake(&raw const self.count, u32::MAX, Scope::Process);
+        }
+    }
+
+    /// Looks until it rings or `is_over`, and wakes the thread that waits, if any, when it has rung. Whether it rang.
+    ///
+    /// Meanwhile [`ring_attended`](Self::ring_attended) leaves that thread asleep until the caller sees the ring. So the caller
+    /// must run whenever it does not: it is a less urgent thread of the same core. Only one thread may wait on such a bell.
+    pub fn attend(&self, mut is_over: impl FnMut() -> bool) -> bool {
+        let first = self.count();
+        // Relaxed, here and below: the fence pairs with that in `add`.
+        self.attendants.fetch_add(1, Ordering::Relaxed);
+        let rang = loop {
+            if self.count() != first {
+                break true;
+            }
+            if is_over() {
+                break false;
+            }
+        };
+        self.attendants.fetch_sub(1, Ordering::Relaxed);
+        // Pairs with the fences in `add` and `wait`: who left it to this thread has added before the look below, and a sleeper
+        // whose entry that look does not see yet sees the new count.
+        fence(Ordering::SeqCst);
+        // A ring from before `first` may have been left to this thread, too.
+        let has_slept_on = self.slept_on.load(Ordering::Relaxed);
+        if self.count() != has_slept_on {
+            self.wake_sleepers();
+        }
+        rang
+    }
+
+    /// Looks until it has rung since `seen` or `is_over`. Whether it rang.
+    pub fn look(&self, seen: u32, mut is_over: impl FnMut() -> bool) -> bool {
+        loop {
+            if self.count() != seen {
+                return true;
+            }
+            if is_over() {
+                return false;
+            }
         }
     }
 
@@ -68,9 +141,10 @@ impl Doorbell {
         if count != seen {
             return count;
         }
-        // Relaxed: the fence below orders it before the look at the count.
+        // Both relaxed: the fence below orders them before the look at the count.
+        self.slept_on.store(seen, Ordering::Relaxed);
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        // Pairs with the fence in `ring`.
+        // Pairs with the fences in `add` and `attend`.
         fence(Ordering::SeqCst);
         let count = loop {
             let count = self.count();
@@ -107,6 +181,48 @@ mod tests {
         let limit = clock::now_ns() + 200_000;
         assert_eq!(bell.wait(0, Some(limit)), 0);
         assert!(clock::now_ns() >= limit);
+    }
+
+    #[test]
+    fn a_look_sees_rings_since_the_count_and_ends_when_it_is_over() {
+        let bell = Doorbell::new();
+        let mut turns = 0;
+        let third = || {
+            turns += 1;
+            turns == 3
+        };
+        assert!(!bell.look(0, third));
+        assert_eq!(turns, 3);
+        bell.ring();
+        assert!(bell.look(0, || unreachable!("it has rung")));
+    }
+
+    #[test]
+    fn an_attendant_wakes_the_thread_that_waits_and_nobody_else_needs_to() {
+        const ROUNDS: u32 = 2_000;
+        let (attended, answered) = (Doorbell::new(), Doorbell::new());
+        // A lost ring would end in a time-out, far beyond what any round takes.
+        let limit = Some(clock::now_ns() + 60_000_000_000);
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..ROUNDS {
+                    assert_eq!(attended.wait(round, limit), round + 1);
+                    answered.ring();
+                }
+            });
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let until = clock::now_ns() + 20_000;
+                    attended.attend(|| clock::now_ns() >= until);
+                }
+            });
+            for round in 0..ROUNDS {
+                attended.ring_attended();
+                assert_eq!(answered.wait(round, limit), round + 1);
+            }
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]

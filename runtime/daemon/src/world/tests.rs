@@ -1,7 +1,6 @@
 //! The world against a device that does nothing by itself.
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU32;
 
 use punctual_core::{
     Arrival, ClientId, Criticality, Failure, Finished, ModelId, StageId, TaskId, Window,
@@ -10,7 +9,6 @@ use punctual_device::SubmitError;
 use punctual_device::regions::ClaimedRegions;
 use punctual_ipc::internals::{Fields, pair_with_outputs};
 use punctual_ipc::{ClientChannel, HandedOver, Submissions};
-use punctual_platform::heartbeat::Beat;
 
 use super::*;
 use crate::channels::{Channels, Room};
@@ -180,41 +178,6 @@ fn a_preparation_is_ordered_with_the_payload_of_its_submission() {
     assert_eq!((request, task), (REQUEST, TaskId(0)));
     assert_eq!((payload.slot, payload.sequence), (1, 2));
     assert_eq!((payload.crop_x, payload.crop_y), (3, 4));
-}
-
-/// A leader that counts how often it is woken.
-#[derive(Default)]
-struct Woken(AtomicU32);
-
-impl Pulse for Woken {
-    fn beat(&self) -> Beat {
-        Beat::default()
-    }
-
-    fn nudge(&self) {
-        self.0.fetch_add(1, Relaxed);
-    }
-
-    fn tid(&self) -> i32 {
-        0
-    }
-}
-
-#[test]
-fn who_will_run_a_frame_s_stages_is_woken_while_it_is_prepared() {
-    let (world, mut channels) = world(ScriptedDevice::default());
-    let leaders = [(); 2].map(|()| Arc::new(Woken::default()));
-    let pulses = leaders.clone().map(|leader| leader as Arc<dyn Pulse>);
-    let mut world =
-        world.on_partitions([Starvable::default()].into(), pulses.into(), Arc::default());
-    channels.ports[0].inbound.push(arrival(1)).expect("room");
-    told(&mut world);
-    world.carry_out(&Action::Prepare {
-        request: REQUEST,
-        task: TaskId(1),
-        ticket: ticket(1),
-    });
-    assert_eq!(leaders.map(|leader| leader.0.load(Relaxed)), [0, 1]);
 }
 
 #[test]

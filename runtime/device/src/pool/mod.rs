@@ -160,6 +160,23 @@ pub enum Wait {
     },
 }
 
+/// A leader, for a thread that knows of a frame before the scheduler does.
+#[derive(Clone)]
+pub struct Leader(Arc<LeaderLink>);
+
+impl Leader {
+    /// An action may come: its core leaves its idle state. Never blocks.
+    pub fn wake(&self) {
+        self.0.nudge();
+    }
+
+    /// An action comes within [`LOOK_NS`](punctual_platform::doorbell::LOOK_NS), most probably: it also looks for it so long. Never
+    /// blocks.
+    pub fn announce(&self) {
+        self.0.announce();
+    }
+}
+
 /// See [`Engine::stopper`].
 pub type Stopper = Box<dyn Fn() + Send + Sync>;
 
@@ -344,6 +361,13 @@ impl WorkerPool {
     pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
         let links = self.partitions.iter().map(|partition| &partition.leader);
         links.map(|link| Arc::clone(link) as Arc<dyn Pulse>)
+    }
+
+    /// The leader of a partition, to be told what is about to come; none if it does not exist.
+    #[must_use]
+    pub fn leader(&self, partition: PartitionId) -> Option<Leader> {
+        let partition = self.partitions.get(partition.index())?;
+        Some(Leader(Arc::clone(&partition.leader)))
     }
 
     /// Whether a partition holds all the actions that it can; none if it does not exist.

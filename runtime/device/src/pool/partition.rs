@@ -1,7 +1,7 @@
 //! The scheduler's end of a partition: what it holds, and the rings to its workers.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use heapless::Deque;
 use punctual_core::{ActionId, Criticality, Event, Infer, ModelId};
@@ -22,6 +22,8 @@ pub(super) struct LeaderLink {
     pub(super) bell: Arc<Doorbell>,
     /// The device is being dropped.
     pub(super) ended: AtomicBool,
+    /// An action is about to come.
+    announced: AtomicBool,
     pub(super) priorities: Priorities,
     pub(super) heart: Heartbeat,
 }
@@ -31,9 +33,22 @@ impl LeaderLink {
         Self {
             bell,
             ended: AtomicBool::new(false),
+            announced: AtomicBool::new(false),
             priorities,
             heart: Heartbeat::new(),
         }
+    }
+
+    pub(super) fn announce(&self) {
+        // Relaxed: published by the ring; partner of the load and the swap in `take_announcement`.
+        self.announced.store(true, Ordering::Relaxed);
+        self.bell.ring();
+    }
+
+    /// Whether an action was announced since the last time.
+    pub(super) fn take_announcement(&self) -> bool {
+        // Relaxed: partner of the store in `announce`. A load first, as most often there is none.
+        self.announced.load(Ordering::Relaxed) && self.announced.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -165,5 +180,22 @@ impl Partition {
         let event = self.events.pop().ok()?;
         let held = self.held.pop_front().expect("an action for each event");
         Some((held.model, event))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_announcement_wakes_the_leader_and_is_taken_once() {
+        let bell = Arc::new(Doorbell::new());
+        let leader = LeaderLink::new(Arc::clone(&bell), Priorities::new(1, None));
+        assert!(!leader.take_announcement());
+        leader.announce();
+        leader.announce();
+        assert_eq!(bell.count(), 2);
+        assert!(leader.take_announcement());
+        assert!(!leader.take_announcement());
     }
 }

@@ -10,6 +10,7 @@ use heapless::Vec;
 use punctual_core::{BATCH_MAX, Criticality, Event, Finished, Infer, Instant};
 use punctual_platform::Doorbell;
 use punctual_platform::clock::Clock;
+use punctual_platform::doorbell::LOOK_NS;
 
 use super::partition::{HELD_MAX, LeaderLink, Post};
 use super::{BufferGuard, Engine, Outcome, Wait};
@@ -126,7 +127,9 @@ impl<E: Engine> Worker<E> {
                 Rest::Idle(until) => {
                     self.leader.heart.waiting();
                     let until = until.map(Instant::as_nanos);
-                    self.leader.bell.wait(seen, until);
+                    if !(self.leader.take_announcement() && self.look(seen, until)) {
+                        self.leader.bell.wait(seen, until);
+                    }
                 }
             }
         }
@@ -155,6 +158,16 @@ impl<E: Engine> Worker<E> {
             Turn::Waits(_) if ended => Rest::Over,
             Turn::Waits(until) => Rest::Idle(until),
         }
+    }
+
+    /// Looks for what is about to come, which takes less than to be woken for it once more. Whether something came.
+    fn look(&self, seen: u32, until_ns: Option<u64>) -> bool {
+        let limit_ns = self.clock.now_ns() + LOOK_NS;
+        let limit_ns = until_ns.map_or(limit_ns, |until| until.min(limit_ns));
+        self.leader.bell.look(seen, || {
+            std::hint::spin_loop();
+            self.clock.now_ns() >= limit_ns
+        })
     }
 
     fn now(&self) -> Instant {
@@ -235,7 +248,7 @@ impl<E: Engine> Worker<E> {
     fn report(&mut self, index: usize, event: Event) {
         let pushed = self.served[index].post.events.push(event);
         assert!(pushed.is_ok(), "the ring holds what the partition holds");
-        self.report.ring();
+        self.report.ring_attended();
     }
 
     /// Begins a stage; its event, if it is over already.
