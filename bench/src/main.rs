@@ -9,7 +9,6 @@ mod detection;
 mod documented;
 mod engine;
 mod engine_report;
-mod figures;
 mod gpu;
 mod lending;
 mod measured;

@@ -1,15 +1,18 @@
 //! Through the channel: a classifier's frames while a segmenter also runs, which gives outputs, or none.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use hdrhistogram::Histogram;
 use punctual_client::{Crop, Lost, Options as ClientOptions, PixelFormat, now_ns};
 use punctual_conformance::networks;
-use punctual_model::{Calibration, Package, PackageError};
+use punctual_model::{
+    Calibration, Package, PackageError, PrepareProfile, Profile, ProfileKey, SolutionMemory,
+    StageProfile,
+};
 use punctual_platform::clock::sleep_until_ns;
 
 use super::{Options, Row, forms, histogram};
-use crate::figures;
 use crate::programs::{self, Folder, ProgramError, Programs};
 
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +112,7 @@ fn folder(cores: [usize; 2], rate: u32) -> Result<Folder, ChannelError> {
     for (name, network) in [("class", networks::residual(1)), ("segment", segmenter)] {
         let package = Package::new(network, Calibration::default())?;
         folder.write(&format!("{name}.punctual"), &package.encode())?;
-        let profile = figures::generous(&package).to_json();
+        let profile = profile(&package).to_json();
         folder.write(&format!("{name}.profile.json"), profile.as_bytes())?;
     }
     for outputs in [true, false] {
@@ -232,4 +235,57 @@ frame = {{ format = "rgb8", width = {side}, height = {side}, crop = [{side}, {si
         );
     }
     text
+}
+
+/// Figures that any machine keeps: what a frame takes is measured from outside.
+fn profile(package: &Package) -> Profile {
+    const STAGE_NS: u64 = 5_000_000;
+    let stages = 0..package.network().stages.len() as u8;
+    let stages = stages.flat_map(|stage| {
+        let sizes = [1, 2].into_iter();
+        sizes.flat_map(move |units| [1, 2, 4, 8].map(|batch| (stage, units, batch)))
+    });
+    let input = package.network().input;
+    Profile {
+        key: ProfileKey {
+            board: "host".to_owned(),
+            machine: punctual_device_cpu::machine(),
+            package: package.hash().to_string(),
+            power_mode: "default".to_owned(),
+            clocks: punctual_device_cpu::clocks(),
+        },
+        settings: BTreeMap::new(),
+        same_as: Vec::new(),
+        stages: stages
+            .map(|(stage, units, batch)| StageProfile {
+                stage,
+                batch,
+                units,
+                samples: 1_000,
+                p50_ns: STAGE_NS * u64::from(batch),
+                p99_ns: STAGE_NS * u64::from(batch),
+                max_ns: STAGE_NS * u64::from(batch),
+            })
+            .collect(),
+        prepare: vec![PrepareProfile {
+            format: "rgb8".to_owned(),
+            width: input.width,
+            height: input.height,
+            crop_width: input.width,
+            crop_height: input.height,
+            letterbox: false,
+            samples: 1_000,
+            p50_ns: 1_000_000,
+            p99_ns: 1_000_000,
+            max_ns: 1_000_000,
+        }],
+        beside: Vec::new(),
+        preemption_ns_max: 500_000,
+        solutions: Vec::new(),
+        solution_memory: SolutionMemory::default(),
+        look_stride: None,
+        verified: None,
+        launches: Vec::new(),
+        preemption: Vec::new(),
+    }
 }

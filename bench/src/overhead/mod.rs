@@ -18,7 +18,6 @@ use punctual_platform::{affinity, thread::current_tid};
 use punctual_report::{Column, Table};
 use serde::Serialize;
 
-use crate::figures;
 use crate::programs::{self, Folder, ProgramError, Programs};
 use looped::{LoopError, Looped};
 use usage::{Usage, UsageError};
@@ -30,11 +29,14 @@ EXAMPLES:
   punctual bench overhead
   punctual bench overhead --bin before --bin target/release --turns 6
   punctual bench overhead --rate 100 --seconds 20 --json
+  punctual bench overhead --idle-latency-us 0
 
-One camera with a network of some microseconds, served in turns by punctuald and by a loop: a real-time thread on a core of
-its own that the camera wakes for each frame, and that wakes the camera. Times are from a frame's submission until its
-answer is read; processor time and context switches are those of the daemon's threads, or of the loop's. It needs two
-cores. Programs of several folders are compared with each other; they must speak one version of the channel.
+One camera with a network of some microseconds, served in turns by punctuald and by a loop: a real-time thread that the
+camera wakes for each frame, and that wakes the camera. The network runs on the last core, the daemon's other threads on the
+first; the camera is on the first in one turn and on the last in the next. Times are from a frame's submission until its
+answer is read; processor time and context switches are those of the daemon's threads, also while they wait for frames, or
+of the loop's. It needs two cores. Programs of several folders are compared with each other; they must speak one version of
+the channel.
 
 TERMINATION CODES: 0 done; 4 a file cannot be written; 5 memory, threads or a daemon are unavailable.")]
 pub struct Options {
@@ -47,6 +49,9 @@ pub struct Options {
     /// Frames a second.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rate: u32,
+    /// The daemons' `idle_latency_us`: no core enters an idle state that takes longer to leave.
+    #[arg(long, value_name = "US")]
+    idle_latency_us: Option<u32>,
     /// A folder with the program punctuald; may be given several times [default: that of this program].
     #[arg(long, value_name = "FOLDER")]
     bin: Vec<PathBuf>,
@@ -71,6 +76,8 @@ pub enum Error {
     Submit(String),
     #[error("a frame got no answer in time")]
     NoAnswer,
+    #[error("the camera cannot be kept on core {0}")]
+    Place(usize),
     #[error("two cores are needed, this process may use {found}")]
     Cores { found: usize },
     #[error(transparent)]
@@ -89,13 +96,14 @@ impl Terminates for Error {
 
 pub fn run(options: &Options) -> Result<(), Error> {
     let cores = affinity::available_cores().unwrap_or_default();
-    let [_, .., core] = cores[..] else {
+    let [first, .., last] = cores[..] else {
         let found = cores.len();
         return Err(Error::Cores { found });
     };
     let package = Package::new(networks::tiny(1), Calibration::default())?;
-    let folder = folder(&package, core, options.rate)?;
-    let mut sides = vec![Side::Loop(&package, core)];
+    let folder = folder(&package, [first, last], options)?;
+    Programs::new(None).profile(&folder.path("tiny.toml"))?;
+    let mut sides = vec![Side::Loop(&package, last)];
     let mut names = vec!["loop".to_owned()];
     let given = options.bin.iter().map(|bin| Some(bin.as_path()));
     let own = options.bin.is_empty().then_some(None);
@@ -106,16 +114,24 @@ pub fn run(options: &Options) -> Result<(), Error> {
         });
         sides.push(Side::Daemon(Programs::new(bin), &folder));
     }
-    let mut tallies = vec![Tally::new(); sides.len()];
+    // By side: with the camera on each core.
+    let mut tallies = vec![[(); 2].map(|()| Tally::new()); sides.len()];
     for _ in 0..options.turns {
-        for (side, tally) in sides.iter().zip(&mut tallies) {
-            tally.add(&side.turn(options)?);
+        for (side, tallies) in sides.iter().zip(&mut tallies) {
+            for (core, tally) in [first, last].into_iter().zip(tallies) {
+                let camera = Camera {
+                    core,
+                    cores: &cores,
+                    options,
+                };
+                tally.add(&side.turn(&camera)?);
+            }
         }
     }
     let rows = names
         .iter()
         .zip(&tallies)
-        .map(|(name, tally)| tally.row(name));
+        .flat_map(|(name, [near, far])| [near.row(name, first), far.row(name, last)]);
     let report = Report {
         machine: punctual_device_cpu::machine(),
         rate: options.rate,
@@ -131,22 +147,29 @@ pub fn run(options: &Options) -> Result<(), Error> {
 
 const SIDE: u32 = 24;
 
-fn folder(package: &Package, core: usize, rate: u32) -> Result<Folder, Error> {
+fn folder(
+    package: &Package,
+    [first, last]: [usize; 2],
+    options: &Options,
+) -> Result<Folder, Error> {
     let folder = Folder::new("overhead")?;
     folder.write("tiny.punctual", &package.encode())?;
-    let profile = figures::generous(package).to_json();
-    folder.write("tiny.profile.json", profile.as_bytes())?;
+    let rate = options.rate;
+    let idle = options
+        .idle_latency_us
+        .map_or(String::new(), |us| format!("idle_latency_us = {us}\n"));
     let manifest = format!(
         r#"[daemon]
 board = "host"
-
+cores = [{first}]
+{idle}
 [[model]]
 name = "tiny"
 package = "tiny.punctual"
 
 [[partition]]
 name = "one"
-cores = [{core}]
+cores = [{last}]
 
 [[task]]
 name = "tiny"
@@ -198,9 +221,9 @@ impl Tally {
 const LIMIT_NS: u64 = 20_000_000_000;
 
 impl Side<'_> {
-    fn turn(&self, options: &Options) -> Result<Tally, Error> {
+    fn turn(&self, camera: &Camera<'_>) -> Result<Tally, Error> {
         match self {
-            Self::Daemon(programs, folder) => of_daemon(programs, folder, options),
+            Self::Daemon(programs, folder) => of_daemon(programs, folder, camera),
             Self::Loop(package, core) => {
                 let looped = Looped::start(package.network(), *core)?;
                 let tid = looped.tid();
@@ -208,7 +231,7 @@ impl Side<'_> {
                     looped.answer(frame as u8);
                     Ok(())
                 };
-                let tally = camera(options, || Usage::of_thread(tid), answer);
+                let tally = camera.run(|| Usage::of_thread(tid), answer);
                 looped.stop();
                 tally
             }
@@ -216,25 +239,21 @@ impl Side<'_> {
     }
 }
 
-fn of_daemon(programs: &Programs, folder: &Folder, options: &Options) -> Result<Tally, Error> {
+fn of_daemon(programs: &Programs, folder: &Folder, camera: &Camera<'_>) -> Result<Tally, Error> {
     let socket = folder.path("socket");
     // A profile that any machine keeps leaves much to warn of.
     let quiet = ["--log", "error"].map(OsStr::new);
     let daemon = programs.daemon(&folder.path("tiny.toml"), &socket, quiet)?;
-    let tally = served(&daemon, &socket, options);
+    let tally = served(&daemon, &socket, camera);
     programs::stop(daemon)?;
     tally
 }
 
-fn served(daemon: &Process, socket: &Path, options: &Options) -> Result<Tally, Error> {
+fn served(daemon: &Process, socket: &Path, camera: &Camera<'_>) -> Result<Tally, Error> {
     let limit = Some(now_ns() + LIMIT_NS);
     let mut client = ClientOptions::new(socket, "tiny", PixelFormat::Rgb8).open(limit)?;
     let id = daemon.id();
-    camera(
-        options,
-        || Usage::of_process(id),
-        |frame| submit(&mut client, frame),
-    )
+    camera.run(|| Usage::of_process(id), |frame| submit(&mut client, frame))
 }
 
 /// Submits a frame and waits for its answer.
@@ -248,28 +267,43 @@ fn submit(client: &mut Client, frame: u64) -> Result<(), Error> {
     response.answer.map(drop).ok_or(Error::NoAnswer)
 }
 
-/// Has frames answered, each at its time; `serving` is what those that answer have used.
-fn camera(
-    options: &Options,
-    serving: impl Fn() -> Result<Usage, UsageError>,
-    mut answer: impl FnMut(u64) -> Result<(), Error>,
-) -> Result<Tally, Error> {
-    let period_ns = 1_000_000_000 / u64::from(options.rate);
-    let mut tally = Tally::new();
-    // Memory and caches of the first ones are no one's habit.
-    answer(0)?;
-    let own = || Usage::of_thread(current_tid());
-    let (served, used) = (serving()?, own()?);
-    let start_ns = now_ns();
-    for frame in 1..=u64::from(options.rate) * u64::from(options.seconds) {
-        sleep_until_ns(start_ns + frame * period_ns);
-        let submitted_ns = now_ns();
-        answer(frame)?;
-        tally.latency.saturating_record(now_ns() - submitted_ns);
+/// A camera, on a core of those that this process may use.
+struct Camera<'o> {
+    core: usize,
+    cores: &'o [usize],
+    options: &'o Options,
+}
+
+impl Camera<'_> {
+    /// Has frames answered, each at its time; `serving` is what those that answer have used.
+    fn run(
+        &self,
+        serving: impl Fn() -> Result<Usage, UsageError>,
+        mut answer: impl FnMut(u64) -> Result<(), Error>,
+    ) -> Result<Tally, Error> {
+        let stay = affinity::keep_current_thread_to(&[self.core]);
+        stay.map_err(|_| Error::Place(self.core))?;
+        let (rate, seconds) = (self.options.rate, self.options.seconds);
+        let period_ns = 1_000_000_000 / u64::from(rate);
+        let mut tally = Tally::new();
+        // The first one finds everything as the start left it.
+        answer(0)?;
+        let own = || Usage::of_thread(current_tid());
+        let (served, used) = (serving()?, own()?);
+        let start_ns = now_ns();
+        for frame in 1..=u64::from(rate) * u64::from(seconds) {
+            sleep_until_ns(start_ns + frame * period_ns);
+            let submitted_ns = now_ns();
+            answer(frame)?;
+            tally.latency.saturating_record(now_ns() - submitted_ns);
+        }
+        tally.serving = serving()? - served;
+        tally.camera = own()? - used;
+        // What is started next may use all of them again.
+        let back = affinity::keep_current_thread_to(self.cores);
+        back.map_err(|_| Error::Place(self.core))?;
+        Ok(tally)
     }
-    tally.serving = serving()? - served;
-    tally.camera = own()? - used;
-    Ok(tally)
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -282,6 +316,7 @@ struct Report {
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     side: String,
+    camera_core: usize,
     frames: u64,
     p50_us: f64,
     p90_us: f64,
@@ -296,12 +331,13 @@ struct Row {
 }
 
 impl Tally {
-    fn row(&self, side: &str) -> Row {
+    fn row(&self, side: &str, camera_core: usize) -> Row {
         let frames = self.latency.len();
         let at = |quantile| self.latency.value_at_quantile(quantile) as f64 / 1e3;
         let each = |sum: u64| sum as f64 / frames as f64;
         Row {
             side: side.to_owned(),
+            camera_core,
             frames,
             p50_us: at(0.5),
             p90_us: at(0.9),
@@ -320,6 +356,7 @@ impl Report {
         let us = |heading| Column::number(heading).unit("us");
         let mut table = Table::of([
             Column::words("served by"),
+            Column::number("camera on core"),
             Column::number("frames"),
             us("p50"),
             us("p90"),
@@ -334,6 +371,7 @@ impl Report {
             let one = |value: f64| format!("{value:.1}");
             table.row([
                 row.side.clone(),
+                row.camera_core.to_string(),
                 row.frames.to_string(),
                 one(row.p50_us),
                 one(row.p90_us),
