@@ -187,6 +187,7 @@ impl Port {
                 return None;
             }
             self.reads.came(now_ns);
+            self.ends.scheduler_bell.relay();
         }
         Some(0)
     }
@@ -304,6 +305,8 @@ impl Port {
                 }
                 Outbound::Retire => self.retire(),
             }
+            // An intake that attends this bell does not run meanwhile.
+            self.ends.scheduler_bell.relay();
         }
     }
 

@@ -90,7 +90,8 @@ impl Doorbell {
     /// Looks until it rings or `is_over`, and wakes the thread that waits, if any, when it has rung. Whether it rang.
     ///
     /// Meanwhile [`ring_attended`](Self::ring_attended) leaves that thread asleep until the caller sees the ring. So the caller
-    /// must run whenever it does not: it is a less urgent thread of the same core. Only one thread may wait on such a bell.
+    /// must run whenever it does not: it is a less urgent thread of the same core, and those in between [relay](Self::relay). Only one
+    /// thread may wait on such a bell.
     pub fn attend(&self, mut is_over: impl FnMut() -> bool) -> bool {
         let first = self.count();
         // Relaxed, here and below: the fence pairs with that in `add`.
@@ -104,15 +105,21 @@ impl Doorbell {
             }
         };
         self.attendants.fetch_sub(1, Ordering::Relaxed);
-        // Pairs with the fences in `add` and `wait`: who left it to this thread has added before the look below, and a sleeper
+        // Pairs with the fences in `add` and `wait`: who left it to this thread has added before the look in `relay`, and a sleeper
         // whose entry that look does not see yet sees the new count.
         fence(Ordering::SeqCst);
         // A ring from before `first` may have been left to this thread, too.
-        let has_slept_on = self.slept_on.load(Ordering::Relaxed);
-        if self.count() != has_slept_on {
+        self.relay();
+        rang
+    }
+
+    /// Wakes the thread that waits if it has slept through a ring that was left to an attendant: for threads that keep the
+    /// attendant from its core.
+    pub fn relay(&self) {
+        // Relaxed: what is missed here the attendant sees. Most often nobody sleeps on an old count.
+        if self.count() != self.slept_on.load(Ordering::Relaxed) {
             self.wake_sleepers();
         }
-        rang
     }
 
     /// Looks until it has rung since `seen` or `is_over`. Whether it rang.
@@ -195,6 +202,26 @@ mod tests {
         assert_eq!(turns, 3);
         bell.ring();
         assert!(bell.look(0, || unreachable!("it has rung")));
+    }
+
+    #[test]
+    fn a_thread_that_keeps_the_attendant_from_its_core_can_relay_the_ring() {
+        let bell = Doorbell::new();
+        // A lost ring would end in a time-out.
+        let limit = Some(clock::now_ns() + 60_000_000_000);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| bell.wait(0, limit));
+            while bell.sleepers.load(Ordering::Relaxed) == 0 {
+                std::hint::spin_loop();
+            }
+            // One that does not run.
+            bell.attendants.fetch_add(1, Ordering::Relaxed);
+            bell.ring_attended();
+            while !waiting.is_finished() {
+                bell.relay();
+            }
+            assert_eq!(waiting.join().expect("no panic"), 1);
+        });
     }
 
     #[test]
