@@ -68,3 +68,21 @@ fn a_state_that_is_short_or_of_another_plan_is_an_error() {
         );
     }
 }
+
+#[test]
+fn a_damaged_state_is_refused_or_another_state() {
+    let world = (0..).find_map(busy).expect("many");
+    let state = world.scheduler.state().expect("it keeps one");
+    let mut random = Random::new(1);
+    let policy = PunctualConfig::default();
+    let contradictory = (0..5_000).filter(|_| {
+        let mut damaged = state.clone();
+        for _ in 0..random.within(1, 4) {
+            let at = random.below(damaged.len() as u64) as usize;
+            damaged[at] = random.next_u64() as u8;
+        }
+        let restored = Scheduler::restore(&world.config, &policy, &damaged);
+        matches!(restored, Err(StateError::Broken(_)))
+    });
+    assert!(contradictory.count() > 0, "the checks are asked");
+}
