@@ -48,7 +48,7 @@ enum What {
     Gpu(gpu::Options),
     /// Four cameras on two cores: stages on idle cores of others, beside each task on its own core only.
     Lending(lending::Options),
-    /// What a frame costs beside its network: served by the daemon, and by a thread of its own.
+    /// The cost of a frame without its network: served by the daemon, and by a thread of its own.
     Overhead(overhead::Options),
     /// Many networks, and a cache that holds a part of their weights.
     Paging(paging::Options),

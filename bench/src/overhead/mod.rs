@@ -1,4 +1,4 @@
-//! `punctual bench overhead`: what a frame costs beside its network, which takes a few microseconds.
+//! `punctual bench overhead`: the cost of a frame without its network, which takes a few microseconds.
 
 mod looped;
 mod usage;

@@ -116,7 +116,7 @@ impl Doorbell {
     /// Wakes the thread that waits if it has slept through a ring that was left to an attendant: for threads that keep the
     /// attendant from its core.
     pub fn relay(&self) {
-        // Relaxed: what is missed here the attendant sees. Most often nobody sleeps on an old count.
+        // Relaxed: the attendant sees all that is missed here. Most often no thread sleeps on an old count.
         if self.count() != self.slept_on.load(Ordering::Relaxed) {
             self.wake_sleepers();
         }

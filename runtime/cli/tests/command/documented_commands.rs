@@ -46,6 +46,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "needs ONNX Runtime: tests of punctual-device-ort",
     ),
     (
+        "bench overhead",
+        "minutes of real time: bench/tests/overhead.rs",
+    ),
+    (
         "bench lending",
         "minutes of real time: bench/tests/lending.rs",
     ),
