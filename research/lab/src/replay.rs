@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use punctual_core::{Config, PolicySpec as _};
 use punctual_plan::PolicyChoice;
 use punctual_platform::output::{self, OutputError};
+use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_recording::replay::{ReplayError, Replayed, replay};
 use punctual_recording::{End, Entry, ReadError, Recording};
@@ -31,6 +32,9 @@ pub struct Options {
     #[arg(long)]
     json: bool,
 }
+
+/// The longest recording that is read: hours of a busy daemon.
+const BYTES_MAX: u64 = 4 << 30;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -86,12 +90,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
         path: path.clone(),
         source,
     };
-    let bytes = std::fs::read(path).map_err(file)?;
-    let read = |source| Error::Read {
+    let bytes = read::bytes(path, BYTES_MAX).map_err(file)?;
+    let unreadable = |source| Error::Read {
         path: path.clone(),
         source,
     };
-    let recording = Recording::of(&bytes).map_err(read)?;
+    let recording = Recording::of(&bytes).map_err(unreadable)?;
     let (config, policy) = setting(path, &recording)?;
     let mut entries = recording.entries();
     let done = replay(by_ref(&mut entries), &config, &policy);
@@ -131,8 +135,9 @@ fn setting(path: &Path, recording: &Recording<'_>) -> Result<(Config, PolicyChoi
     };
     let attached = recording.attachment(SETTING);
     let attached = attached.ok_or_else(|| wrong("is missing".to_owned()))?;
-    let read = serde_json::from_slice(&attached);
-    let Setting { config, policy } = read.map_err(|error| wrong(format!("is invalid: {error}")))?;
+    let parsed = serde_json::from_slice(&attached);
+    let Setting { config, policy } =
+        parsed.map_err(|error| wrong(format!("is invalid: {error}")))?;
     let policy = policy.into_iter().next();
     let (name, mut parameters) = policy.ok_or_else(|| wrong("names no policy".to_owned()))?;
     // TOML has no null: what is not there has its default.

@@ -19,7 +19,7 @@ pub enum Entry {
         state: Option<Vec<u8>>,
     },
     Step(Step),
-    /// So many steps were not recorded: the state is unknown until the next segment that has one.
+    /// This many steps were not recorded: the state is unknown until the next segment that has one.
     Lost {
         steps: u64,
     },

@@ -1,4 +1,4 @@
-//! A policy beside a copy of itself that is made anew from its state, again and again: both must take the same decisions.
+//! A policy and a copy of it that is made anew from its state, again and again: both must take the same decisions.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use punctual_core::{
 #[derive(Clone, Debug)]
 pub struct Twinned<S> {
     pub of: S,
-    /// After so many steps the twin is made anew.
+    /// After this many steps the twin is made anew.
     pub every: u64,
 }
 
