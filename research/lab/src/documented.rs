@@ -20,7 +20,9 @@ fn in_help(command: &clap::Command) -> Vec<Documented> {
 fn every_documented_command_is_understood() {
     let mut shown = in_files();
     shown.extend(in_help(&Arguments::command()));
-    shown.retain(|command| ["compare", "plan", "simulate"].contains(&command.words[1].as_str()));
+    shown.retain(|command| {
+        ["compare", "plan", "replay", "simulate"].contains(&command.words[1].as_str())
+    });
     assert!(shown.len() > 10, "{shown:#?}");
     for Documented { place, words } in shown {
         if let Err(error) = Arguments::try_parse_from(&words[..]) {

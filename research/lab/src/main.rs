@@ -1,4 +1,4 @@
-//! `punctual-lab`: is it better than what is published? `punctual compare | simulate | plan` start it. Its `daemon`, `check`
+//! `punctual-lab`: is it better than what is published? `punctual compare | simulate | replay | plan` start it. Its `daemon`, `check`
 //! and `profile` are those of `punctual`, and know every published policy.
 #![forbid(unsafe_code)]
 
@@ -6,6 +6,8 @@ mod compare;
 #[cfg(test)]
 mod documented;
 mod plan;
+mod record;
+mod replay;
 mod simulate;
 mod workload;
 
@@ -32,6 +34,8 @@ enum Command {
     Plan(plan::Options),
     /// Simulate a workload in virtual time, or run an experiment.
     Simulate(simulate::Options),
+    /// Let the scheduler decide again what a recording has, and compare every action.
+    Replay(replay::Options),
     /// Compare policies on a workload in virtual time.
     Compare(compare::Options),
     /// Run the daemon with any policy: one that ships, or a published one.
@@ -73,6 +77,7 @@ fn main() -> std::process::ExitCode {
         Command::Profile(options) => Termination::of("profile", profile::run(&options, &policies)),
         Command::Plan(options) => plan::run(&options),
         Command::Simulate(options) => Termination::of("simulate", simulate::run(&options)),
+        Command::Replay(options) => Termination::of("replay", replay::run(&options)),
         Command::Compare(options) => Termination::of("compare", compare::run(&options)),
         Command::Manuals(options) => {
             let written = punctual_manuals::write(&options.into, Arguments::command(), "1");

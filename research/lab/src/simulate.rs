@@ -1,13 +1,15 @@
 //! `punctual simulate`: one run in depth, or an experiment.
 
 use punctual_plan::PolicyChoice;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
-use punctual_core::{Instant, Nanos, PolicySpec, TaskId};
+use punctual_core::{Config, Instant, Nanos, PolicySpec, TaskId};
 use punctual_evaluation::experiments;
 use punctual_evaluation::format::Workload;
 use punctual_evaluation::report::{self, Recorder, Row, span};
 use punctual_platform::{clock, output};
+use punctual_recording::WriteError;
 use punctual_report::{Table, percent};
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::fuzz::{Campaign, campaign};
@@ -16,6 +18,7 @@ use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::summary::Summary;
 
+use crate::record::Recording;
 use crate::workload::{self, Error};
 
 /// What to simulate.
@@ -26,6 +29,7 @@ EXAMPLES:
   punctual simulate seeb-poisson --policy seeb --load 2 --seed 7
   punctual simulate robot --seconds 5 --html robot.html
   punctual simulate disb-real --policy streams --audit
+  punctual simulate robot --seconds 5 --record robot.mcap
   punctual simulate robot-day --json
   punctual simulate --experiment seeb
   punctual simulate --fuzz 10000 --seed 1
@@ -64,6 +68,9 @@ pub struct Options {
     /// Write an HTML page with plots and a chart of the schedule.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write what the scheduler is told and decides, as an MCAP file for `punctual replay`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Run an experiment instead.
     #[arg(long, value_name = "NAME")]
     experiment: Option<String>,
@@ -112,11 +119,18 @@ pub fn run(options: &Options) -> Result<(), Error> {
         .then(|| Auditor::new(&config, policy.contract()));
     let recorder = options.html.is_some();
     let recorder = recorder.then(|| Recorder::new(&config, Instant::ZERO));
-    let mut observers = (auditor, recorder);
+    let recording = options.record.as_ref();
+    let recording = recording.map(|path| recording_at(path, &config, &policy));
+    let mut observers = ((auditor, recorder), recording.transpose()?);
     let started = clock::now_ns();
     let outcome = simulate(&scenario, &policy, options.load, settings, &mut observers)?;
     let took = clock::now_ns() - started;
-    let (auditor, recorder) = observers;
+    let ((auditor, recorder), recording) = observers;
+    if let (Some(recording), Some(path)) = (recording, &options.record) {
+        let finished = recording.finish();
+        finished.map_err(|source| unwritten(path, source))?;
+        output::note(format_args!("wrote {}", path.display()));
+    }
     let row = Row::new(
         &scenario.name,
         policy.name(),
@@ -152,6 +166,21 @@ pub fn run(options: &Options) -> Result<(), Error> {
         return Err(Error::Bad(message));
     }
     Ok(())
+}
+
+fn recording_at(path: &Path, config: &Config, policy: &PolicyChoice) -> Result<Recording, Error> {
+    let file = File::create(path).map_err(|source| Error::Write {
+        path: path.to_owned(),
+        source,
+    })?;
+    Recording::begin(file, config, policy).map_err(|source| unwritten(path, source))
+}
+
+fn unwritten(path: &Path, source: WriteError) -> Error {
+    Error::Write {
+        path: path.to_owned(),
+        source: std::io::Error::other(source),
+    }
 }
 
 /// What the auditor says.

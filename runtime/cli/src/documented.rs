@@ -26,7 +26,9 @@ fn understood(words: &[String]) -> Result<(), clap::Error> {
         }
         // They have tests of their own, in their own crates.
         "punctual-hil" => Ok(()),
-        "punctual" if ["bench", "compare", "plan", "simulate"].contains(&words[1].as_str()) => {
+        "punctual"
+            if ["bench", "compare", "plan", "replay", "simulate"].contains(&words[1].as_str()) =>
+        {
             Ok(())
         }
         _ => Arguments::try_parse_from(words).map(drop),

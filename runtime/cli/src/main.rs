@@ -54,6 +54,8 @@ enum Command {
     Simulate(sibling::Passed),
     /// Compare policies on a workload in virtual time.
     Compare(sibling::Passed),
+    /// Let the scheduler decide again what a recording has.
+    Replay(sibling::Passed),
     /// Show this machine's GPU, partitions, memory and clocks.
     #[command(subcommand)]
     Board(board::Options),
@@ -120,9 +122,11 @@ fn main() -> std::process::ExitCode {
         }
         Command::Board(options) => board::run(&options).into(),
         // Started above, so that `--help` is theirs, too.
-        Command::Plan(_) | Command::Simulate(_) | Command::Compare(_) | Command::Bench(_) => {
-            Termination::BadInput.into()
-        }
+        Command::Plan(_)
+        | Command::Simulate(_)
+        | Command::Compare(_)
+        | Command::Replay(_)
+        | Command::Bench(_) => Termination::BadInput.into(),
         Command::Manuals(options) => {
             Termination::of("manuals", manuals::run(&options, Arguments::command())).into()
         }

@@ -15,6 +15,7 @@ const SIBLINGS: &[(&str, &str, &str)] = &[
     ("bench", "punctual-bench", "punctual bench"),
     ("compare", "punctual-lab", "punctual"),
     ("plan", "punctual-lab", "punctual"),
+    ("replay", "punctual-lab", "punctual"),
     ("simulate", "punctual-lab", "punctual"),
 ];
 

@@ -1,17 +1,24 @@
 //! A list that is allocated once, at its full size.
 
+use serde::{Deserialize, Serialize};
+
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut, Range};
 
 /// A vector that never grows beyond its first capacity, so that it never allocates later. Each capacity is a sum
 /// that the plan fixes. To exceed it is a programmer's error, so it panics.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct List<T> {
     items: Vec<T>,
     capacity: usize,
 }
 
 impl<T> List<T> {
+    /// Whether it has the room of another.
+    pub const fn fits(&self, other: &Self) -> bool {
+        self.capacity == other.capacity && self.items.len() <= self.capacity
+    }
+
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             items: Vec::with_capacity(capacity),

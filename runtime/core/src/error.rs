@@ -5,6 +5,21 @@ use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageI
 use crate::offline::Infeasible;
 use crate::time::Nanos;
 
+/// A state from which no scheduler can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("the policy `{policy}` keeps no state: begin where it was started")]
+    NotKept { policy: &'static str },
+    #[error("the state cannot be read; it is damaged, or of another version of Punctual")]
+    Unreadable,
+    #[error("the state is of another plan: its lists have other lengths")]
+    OtherPlan,
+    #[error("the state contradicts itself: {0}")]
+    Broken(&'static str),
+}
+
 /// A relation that the scheduler's promises depend on does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {

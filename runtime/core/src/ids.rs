@@ -105,7 +105,7 @@ impl Confidence {
 }
 
 /// Assigns ids to actions, each once.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ActionIds(u64);
 
 impl ActionIds {

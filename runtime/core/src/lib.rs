@@ -123,7 +123,7 @@ pub use config::{
     StageConfig, StageTime, TaskConfig, Units, Weights,
 };
 pub use counters::Counters;
-pub use error::{ConfigError, SPAN_MAX};
+pub use error::{ConfigError, SPAN_MAX, StateError};
 pub use event::{Answer, Arrival, Event, Finished};
 pub use ids::{
     ActionId, BATCH_MAX, ClientId, Confidence, ModelId, PartitionId, RequestId, STAGES_MAX,

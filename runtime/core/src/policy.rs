@@ -4,12 +4,13 @@
 //! only what this one exports.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::actions::Actions;
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::error::ConfigError;
+use crate::error::{ConfigError, StateError};
 use crate::event::Event;
 use crate::ids::{PartitionId, TaskId};
 use crate::time::{Instant, Nanos};
@@ -42,6 +43,11 @@ pub trait Policy: fmt::Debug + Send {
         Ok(())
     }
 
+    /// Its state between two steps, for [`PolicySpec::restore`]; none if it cannot be kept. Allocates, unlike a step.
+    fn state(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// The present factor on all budgets of a partition, in 1/65536.
     fn scale(&self, _partition: PartitionId) -> u64 {
         1 << 16
@@ -69,6 +75,16 @@ pub trait PolicySpec: fmt::Debug + Send + Sync {
 
     /// Makes the policy for a plan that was checked.
     fn build(&self, config: &Config) -> Box<dyn Policy>;
+
+    /// Makes a policy for the same plan with the [state](Policy::state) that another had: it takes the same decisions from there.
+    ///
+    /// # Errors
+    /// If the policy keeps no state, or this is none of it and of this plan.
+    fn restore(&self, _config: &Config, _state: &[u8]) -> Result<Box<dyn Policy>, StateError> {
+        Err(StateError::NotKept {
+            policy: self.name(),
+        })
+    }
 
     /// Turns the rule that a parameter breaks, if one does, into an error.
     ///

@@ -1,11 +1,12 @@
 //! The interface of all policies to the daemon and the simulator. The product's policy is in `punctual`.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::actions::Actions;
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::error::ConfigError;
+use crate::error::{ConfigError, StateError};
 use crate::event::Event;
 use crate::ids::{PartitionId, TaskId};
 use crate::policy::{Policy, PolicySpec};
@@ -29,6 +30,29 @@ impl Scheduler {
         Ok(Self {
             policy: policy.build(config),
         })
+    }
+
+    /// Makes one with the [state](Self::state) that another of the same plan and policy had: from there both take the same
+    /// decisions.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new); or the policy keeps no state, or this is none of this plan.
+    pub fn restore(
+        config: &Config,
+        policy: &dyn PolicySpec,
+        state: &[u8],
+    ) -> Result<Self, StateError> {
+        validate::check(config, policy)?;
+        Ok(Self {
+            policy: policy.restore(config, state)?,
+        })
+    }
+
+    /// The state between two steps, as bytes that only the same version of this crate reads; none if the policy keeps none.
+    /// Allocates, unlike a step.
+    #[must_use]
+    pub fn state(&self) -> Option<Vec<u8>> {
+        self.policy.state()
     }
 
     /// Processes `event` at `now` and appends its decisions to `actions`, which the caller has cleared. `now` never

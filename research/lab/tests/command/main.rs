@@ -8,5 +8,6 @@ mod division;
 #[path = "../../../../runtime/daemon/tests/support/emulated_gpu.rs"]
 mod emulated_gpu;
 mod plan;
+mod replay;
 #[path = "../../../../runtime/daemon/tests/support/mod.rs"]
 mod support;

@@ -1,6 +1,8 @@
 //! Predicts when the next input of a task will be ready, if its frames come at regular intervals. The
 //! policy then waits for it where one larger batch ends sooner than two (docs/proof.md, row "waiting").
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Instant, Nanos};
 
 /// The number of successive intervals that must agree before the next is predicted. Random arrivals agree
@@ -13,7 +15,7 @@ const TOLERANCE: u64 = 16;
 const GRACE: u64 = 64;
 
 /// The intervals at which a task's inputs become ready.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ArrivalPredictor {
     last: Instant,
     interval: Nanos,

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::config::{Config, PartitionConfig};
-use crate::error::ConfigError;
+use crate::error::{ConfigError, StateError};
 use crate::ids::ActionIds;
 use crate::policy::{Contract, DemotionRule, Partitioning, Policy, PolicySpec};
 use crate::punctual::Punctual;
@@ -55,6 +55,10 @@ impl PolicySpec for PunctualConfig {
 
     fn build(&self, config: &Config) -> Box<dyn Policy> {
         Box::new(Punctual::from_plan(config, *self))
+    }
+
+    fn restore(&self, config: &Config, state: &[u8]) -> Result<Box<dyn Policy>, StateError> {
+        Ok(Box::new(Punctual::restored(config, *self, state)?))
     }
 }
 

@@ -3,13 +3,15 @@
 //! A preempted batch loses its work and starts again from its beginning. One that is longer than each gap
 //! would therefore never end (decision 7).
 
+use serde::{Deserialize, Serialize};
+
 /// Best-effort work whose last batches, as many as this, were all preempted makes no use of the gaps.
 const PREEMPTED_MAX: u8 = 12;
 
 /// The batch size that the recent gaps of a partition had room for.
 ///
 /// Promises: after a preempted batch, smaller ones follow, down to one request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Gaps {
     places: u8,
     /// Batches that ended since `places` was set.

@@ -4,6 +4,8 @@
 //! further frames. So a home lends only while it has lost little by it, beyond what its own work has used of
 //! others. That bounds its loss in the long run to a part of its time.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Instant, Nanos};
 
 /// How much more a home may have lost than it borrowed before it stops lending.
@@ -13,7 +15,7 @@ const LOST_MAX: Nanos = Nanos::from_millis(60);
 const FORGOTTEN: u64 = 256;
 
 /// A leaky bucket of lost work, in the time that the work takes on the home.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Lender {
     lost: Nanos,
     /// When `lost` was last brought up to date.

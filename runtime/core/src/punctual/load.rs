@@ -1,5 +1,7 @@
 //! The load: arrivals of each task, counted over the last second.
 
+use serde::{Deserialize, Serialize};
+
 use alloc::boxed::Box;
 
 use crate::ids::TaskId;
@@ -16,7 +18,7 @@ const SLOTS: usize = 8;
 const SLOT: Nanos = Nanos::from_millis(125);
 
 /// Arrivals by task and slot of time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Load {
     slots: Box<[[u16; SLOTS]]>,
     /// The present slot, counted from the clock's origin.
@@ -24,6 +26,11 @@ pub struct Load {
 }
 
 impl Load {
+    /// Whether it counts as many tasks as another.
+    pub fn fits(&self, other: &Self) -> bool {
+        self.slots.len() == other.slots.len()
+    }
+
     pub fn new(tasks: usize) -> Self {
         Self {
             slots: alloc::vec![[0; SLOTS]; tasks].into(),

@@ -68,6 +68,7 @@ mod scale;
 mod shedding;
 mod slack;
 mod slot;
+mod state;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -76,6 +77,7 @@ mod utilization;
 mod view;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::actions::Actions;
 use crate::counters::Counters;
@@ -212,6 +214,10 @@ impl Policy for Punctual {
             }
         }
         Ok(())
+    }
+
+    fn state(&self) -> Option<Vec<u8>> {
+        Some(self.saved())
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {

@@ -1,5 +1,7 @@
 //! One partition, and the relations between partitions that share compute units.
 
+use serde::{Deserialize, Serialize};
+
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
 
@@ -17,7 +19,7 @@ use crate::punctual::utilization::{UtilizationCap, Voluntary};
 use crate::time::{Instant, Nanos};
 
 /// The state of one partition, except its queues.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Partition {
     slot: Slot,
     scale: ScaleEstimator,
@@ -40,6 +42,14 @@ pub struct Partition {
 }
 
 impl Partition {
+    /// Whether it has the same neighbours as another, and as many models.
+    fn fits(&self, other: &Self) -> bool {
+        self.overlapping == other.overlapping
+            && self.away == other.away
+            && self.profiles.fits(&other.profiles)
+            && self.scale.is_sound()
+    }
+
     pub fn new(
         slot: Slot,
         profiles: ProfileMonitor,
@@ -195,10 +205,16 @@ impl Partition {
 /// All partitions.
 ///
 /// Promises: two partitions that share compute units never run at the same time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Partitions(Box<[Partition]>);
 
 impl Partitions {
+    /// Whether they are the same compute units as another's.
+    pub fn fit(&self, other: &Self) -> bool {
+        let mut all = self.iter().zip(other.iter());
+        self.len() == other.len() && all.all(|(own, other)| own.fits(other))
+    }
+
     pub fn new(partitions: impl Iterator<Item = Partition>) -> Self {
         Self(partitions.collect())
     }

@@ -15,6 +15,8 @@
 //!
 //! `demotion` applies the consequences.
 
+use serde::{Deserialize, Serialize};
+
 use alloc::boxed::Box;
 
 use crate::ids::ModelId;
@@ -29,7 +31,7 @@ const COMPARED_MIN: u32 = 4;
 const WHOLE: u64 = SCALES[0];
 
 /// One real-time stage.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Stage {
     at: Instant,
     /// Measured time to budget, without the scale, in the unit of [`SCALES`].
@@ -39,7 +41,7 @@ struct Stage {
 }
 
 /// A model on a partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     newest: heapless::Deque<Stage, WINDOW_MAX>,
     demoted: bool,
@@ -70,7 +72,7 @@ pub struct Measured {
 }
 
 /// All models on one partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProfileMonitor {
     records: Box<[Record]>,
     window: usize,
@@ -100,6 +102,11 @@ pub struct OverrunRecord {
 }
 
 impl ProfileMonitor {
+    /// Whether it watches as many models, and as long, as another.
+    pub fn fits(&self, other: &Self) -> bool {
+        self.records.len() == other.records.len() && self.window == other.window
+    }
+
     pub fn new(models: usize, parameters: &PunctualConfig) -> Self {
         let record = Record {
             newest: heapless::Deque::new(),

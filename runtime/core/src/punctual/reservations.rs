@@ -1,12 +1,14 @@
 //! The reservations: for each reserved task, the earliest stamp that its next conforming request may have.
 
+use serde::{Deserialize, Serialize};
+
 use alloc::boxed::Box;
 
 use crate::ids::TaskId;
 use crate::punctual::tables::TaskTable;
 use crate::time::{Instant, Nanos};
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Reserved {
     /// The earliest stamp of its next conforming request (`next` in docs/proof.md).
     next: Instant,
@@ -20,12 +22,17 @@ struct Reserved {
 ///
 /// Promises: `next` moves to an earlier time only for a request that was tested with the earlier
 /// time, so F never rises without a test.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reservations {
     tasks: Box<[Reserved]>,
 }
 
 impl Reservations {
+    /// Whether it is of as many tasks as another.
+    pub fn fits(&self, other: &Self) -> bool {
+        self.tasks.len() == other.tasks.len()
+    }
+
     pub fn new(tasks: usize) -> Self {
         Self {
             tasks: alloc::vec![Reserved::default(); tasks].into(),

@@ -1,6 +1,8 @@
 //! Estimates whether the board has become slower than its profile. It uses the measured times of real-time
 //! stages alone, never misses: a higher scale changes what misses, so misses would feed back.
 
+use serde::{Deserialize, Serialize};
+
 use crate::punctual::tables::SCALES;
 use crate::time::{Instant, Nanos};
 
@@ -30,11 +32,11 @@ pub enum Change {
 }
 
 /// The scale level of a partition and the samples behind it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScaleEstimator {
     level: usize,
     /// measured / budget in the unit of [`SCALES`].
-    ring: [u32; RING],
+    ring: heapless::Vec<u32, RING>,
     /// The number of samples since the start.
     taken: usize,
     calm_samples: u32,
@@ -45,7 +47,7 @@ impl Default for ScaleEstimator {
     fn default() -> Self {
         Self {
             level: 0,
-            ring: [0; RING],
+            ring: heapless::Vec::from_array([0; RING]),
             taken: 0,
             calm_samples: 0,
             calm_since: Instant::ZERO,
@@ -54,6 +56,11 @@ impl Default for ScaleEstimator {
 }
 
 impl ScaleEstimator {
+    /// Whether it is whole.
+    pub fn is_sound(&self) -> bool {
+        self.ring.len() == RING && self.level < SCALES.len()
+    }
+
     pub const fn level(&self) -> usize {
         self.level
     }
@@ -87,7 +94,7 @@ impl ScaleEstimator {
         if exceeding < NEWEST_EXCEEDING || self.level + 1 == SCALES.len() {
             return None;
         }
-        let mut sorted = self.ring;
+        let mut sorted = self.ring.clone();
         let known = &mut sorted[..self.taken.min(RING)];
         known.sort_unstable();
         // At once the level that covers the 95% quantile, not one step at a time.

@@ -1,5 +1,7 @@
 //! The actions in flight on a partition: one that runs, and at most one that was handed over ahead.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{ActionId, BATCH_MAX, RequestId};
 use crate::punctual::lifecycle::requests::{Requests, State};
 use crate::punctual::tables::{Row, Tables};
@@ -11,7 +13,7 @@ use crate::time::{Instant, Nanos};
 const EXTENSION_FRACTION: u64 = 8;
 
 /// Why an action runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// Mandatory jobs, possibly with optional members in free places of the batch.
     Mandatory,
@@ -22,7 +24,7 @@ pub enum Kind {
     Demoted,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Running {
     pub id: ActionId,
     pub kind: Kind,
@@ -96,7 +98,7 @@ pub struct Lost {
 /// The actions in flight on a partition.
 ///
 /// Promises: an action that was handed over ahead follows one that runs, and runs once that has ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Slot {
     /// P with the dispatch cost.
     preemption: Nanos,

@@ -1,6 +1,8 @@
 //! The plan in the form that decisions need: costs with the dispatch cost and the present scale, the
 //! work left before each stage, gains by confidence.
 
+use serde::{Deserialize, Serialize};
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -22,7 +24,7 @@ pub const SCALES: [u64; 8] = [
 
 /// Position of a (partition, model, stage) in [`Tables::rows`]. Equal stages of several models run as one
 /// row (Nexus): requests whose next stages run as equal rows can share a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Row(u32);
 
 impl Row {
@@ -341,6 +343,11 @@ impl Tables {
 
     /// Changes the scale of a partition: its costs, its tasks' work, and the set of guaranteed tasks. The
     /// caller recomputes the work of the promises there.
+    /// By partition.
+    pub fn levels(&self) -> &[usize] {
+        &self.levels
+    }
+
     pub fn set_level(&mut self, partition: PartitionId, level: usize) {
         debug_assert!(level < SCALES.len(), "there is no scale level {level}");
         self.levels[partition.index()] = level;

@@ -5,6 +5,8 @@
 //! voluntarily, in small pieces: it runs no deeper stages, and it rejects requests beyond the reservations.
 //! It never delays promised work. The plan ensures that promised work alone stays below the limit.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Instant, Nanos};
 
 use crate::config::SHARE_WHOLE as WHOLE;
@@ -25,7 +27,7 @@ pub enum Voluntary {
 }
 
 /// A leaky bucket: the time by which busy time exceeds its limit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct UtilizationCap {
     /// The limit, in thousandths of the time.
     of: u64,

@@ -1,6 +1,8 @@
 //! The state that a decision about one partition reads. Decisions are functions of a [`View`] that
 //! return values: a stage to run, a time to decide again, a request to reject. `Punctual` applies them.
 
+use serde::{Deserialize, Serialize};
+
 use core::ops::Deref;
 
 use crate::ids::TaskId;
@@ -18,7 +20,7 @@ use crate::punctual::tables::Tables;
 use crate::time::{Instant, Nanos};
 
 /// Work that is rejected at present because an event requested it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Holds {
     /// Every submission ([`Event::Drain`](crate::Event::Drain)).
     pub draining: bool,

@@ -1,12 +1,14 @@
 //! Estimates how long an action will take from the last measurements.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::Nanos;
 
 /// The number of measurements that count (Clockwork, section 5.3).
 const WINDOW: usize = 10;
 
 /// The 99th percentile of the last ten measurements. Of ten, that is the largest.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Estimate {
     last: [Nanos; WINDOW],
     oldest: u8,

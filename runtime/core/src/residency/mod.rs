@@ -9,6 +9,8 @@
 
 mod estimate;
 
+use serde::{Deserialize, Serialize};
+
 use alloc::boxed::Box;
 
 pub use estimate::Estimate;
@@ -19,7 +21,7 @@ use crate::lost::lost_from;
 use crate::time::{Instant, Nanos};
 
 /// Where a model's weights are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// Always on the device.
     Pinned,
@@ -31,7 +33,7 @@ pub enum Place {
     Absent,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Model {
     place: Place,
     pages: u32,
@@ -52,7 +54,7 @@ struct Model {
 }
 
 /// The transfer in flight: there is one at a time, as each has the whole of the bus.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Loading {
     action: ActionId,
     model: ModelId,
@@ -66,7 +68,7 @@ struct Loading {
 ///
 /// Promises: the pages of all models on the device or in transfer, and the free ones, sum to all. Weights with a
 /// user are not evicted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Residency {
     models: Box<[Model]>,
     /// The number of pages of the device.
@@ -88,6 +90,12 @@ pub struct Residency {
 const NONE: u32 = u32::MAX;
 
 impl Residency {
+    /// Whether it is of as many models and pages as another.
+    #[must_use]
+    pub fn fits(&self, other: &Self) -> bool {
+        self.models.len() == other.models.len() && self.all == other.all
+    }
+
     /// Every paged model is absent at first.
     pub fn new(config: &Config) -> Self {
         let model = |plan: &crate::ModelConfig| {

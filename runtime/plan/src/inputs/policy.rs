@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use punctual_core::{Config, ConfigError, Contract, Policy, PolicySpec, PunctualConfig};
+use punctual_core::{
+    Config, ConfigError, Contract, Policy, PolicySpec, PunctualConfig, StateError,
+};
 use punctual_diagnostics::{DeValue, FromToml, Invalid, Problems, Rule, Section, Spanned};
 use punctual_policy_seeb::SeebConfig;
 use serde::de::DeserializeOwned;
@@ -106,6 +108,10 @@ impl PolicySpec for PolicyChoice {
 
     fn build(&self, config: &Config) -> Box<dyn Policy> {
         self.spec.build(config)
+    }
+
+    fn restore(&self, config: &Config, state: &[u8]) -> Result<Box<dyn Policy>, StateError> {
+        self.spec.restore(config, state)
     }
 }
 

@@ -23,6 +23,7 @@ mod prefix;
 #[path = "../../../../runtime/core/src/punctual/tests/random_plans.rs"]
 mod random_plans;
 mod shedding;
+mod state;
 mod switches;
 mod worked_example;
 #[path = "../../../../runtime/core/src/punctual/tests/workload.rs"]

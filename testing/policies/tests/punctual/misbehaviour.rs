@@ -9,6 +9,7 @@ use punctual_core::{
     Arrival, ClientId, Confidence, Config, Delivery, Event, Finished, Infer, Instant, ModelId,
     Nanos, PunctualConfig, RequestId, Scheduler, StageTime, TaskId, Ticket, Window,
 };
+use punctual_policy_testing::twin::Twinned;
 use punctual_policy_testing::world::{Ending, Nature, World};
 
 /// Keeps no bound.
@@ -216,7 +217,9 @@ proptest! {
                 task.delivery = Delivery::LatestFrame;
             }
         }
-        let mut world = World::new(config, Careless(random));
+        // Whatever happens, a copy that is made from its state goes on as the scheduler does.
+        let policy = Twinned { of: PunctualConfig::default(), every: 5 };
+        let mut world = World::under(config, &policy, Careless(random));
         for (sequence, (after, act)) in acts.iter().enumerate() {
             let at = world.now + units(*after);
             prop_assert_eq!(world.run_until(at), Ok(()));

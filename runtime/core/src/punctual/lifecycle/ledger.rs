@@ -1,5 +1,7 @@
 //! Counts each task's requests by what became of them, and the reserved buffers that they hold.
 
+use serde::{Deserialize, Serialize};
+
 use alloc::boxed::Box;
 
 use crate::action::{Action, Rejection, Reply, Verdict};
@@ -24,7 +26,7 @@ pub enum Note {
     Reinstated,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Account {
     counters: Counters,
     /// Open requests that run under this task's rules: those offloaded to it count, those that it
@@ -38,12 +40,17 @@ struct Account {
 ///
 /// Promises: for each task, submitted = open + verdicts. Each submitted request gets one verdict. The
 /// function that sends a verdict also counts it, so that no step can do only one of the two.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ledger {
     accounts: Box<[Account]>,
 }
 
 impl Ledger {
+    /// Whether it is of as many tasks as another.
+    pub fn fits(&self, other: &Self) -> bool {
+        self.accounts.len() == other.accounts.len()
+    }
+
     pub fn new(tasks: usize) -> Self {
         Self {
             accounts: alloc::vec![Account::default(); tasks].into(),

@@ -10,6 +10,8 @@ pub mod requests;
 pub mod service;
 pub mod weights;
 
+use serde::{Deserialize, Serialize};
+
 use alloc::boxed::Box;
 
 use crate::action::{Action, Rejection, Verdict};
@@ -42,7 +44,7 @@ pub type Joins = heapless::Vec<u64, BATCH_MAX>;
 ///
 /// Promises: each open request is in exactly the queue or list that its state names, on its task's partition.
 /// Each request gets one verdict.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Lifecycle {
     pub requests: Requests,
     pub ledger: Ledger,
@@ -53,6 +55,17 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
+    /// Whether its lists have the room of another's.
+    pub fn fits(&self, other: &Self) -> bool {
+        let mut queues = self.queues.iter().zip(&other.queues);
+        self.requests.fits(&other.requests)
+            && self.ledger.fits(&other.ledger)
+            && self.queues.len() == other.queues.len()
+            && queues.all(|(own, other)| own.fits(other))
+            && self.weights.fits(&other.weights)
+            && self.service.fits(&other.service)
+    }
+
     pub fn new(config: &Config, tables: &Tables) -> Self {
         let reserved_buffers = tables
             .tasks()

@@ -1,6 +1,8 @@
 //! The jobs that wait on a partition: mandatory, optional and best-effort. The cost of joint promises
 //! is computed here, too, as it depends on which jobs wait.
 
+use serde::{Deserialize, Serialize};
+
 use core::ops::Deref;
 
 use crate::bounded::List;
@@ -12,7 +14,7 @@ use crate::time::ns;
 use crate::time::{Instant, Nanos};
 
 /// A request that waits for its next stage: what the choice of batches reads of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Job {
     pub buffer: u16,
     pub task: TaskId,
@@ -43,7 +45,7 @@ impl Job {
 
 /// Mandatory work of one request: its promise. It stays in the queue while a stage of it runs, with the work
 /// that is left after that stage. Slack must count that work (W in docs/proof.md).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct MandatoryJob {
     pub job: Job,
     /// Work left (w), each stage at batch 1, without the running stage: f covers that one. For a joint
@@ -77,7 +79,7 @@ impl MandatoryJob {
 }
 
 /// A real-time request that holds an answer that counts and may go deeper.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct OptionalJob {
     pub job: Job,
     /// The confidence of the answer that it holds.
@@ -89,7 +91,7 @@ pub struct OptionalJob {
 }
 
 /// A request without a promise that waits for its next stage.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct BestEffortJob {
     pub job: Job,
     /// It is of a real-time task whose model is demoted.
@@ -115,7 +117,7 @@ reads_as_its_job!(MandatoryJob, OptionalJob, BestEffortJob);
 /// - each queue is sorted by its order;
 /// - the parts of W of a joint promise sum to the cost of the smallest batch that holds its members;
 /// - a running job counts only its rest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Queues {
     /// By (due, order): earliest deadline first.
     mandatory: List<MandatoryJob>,
@@ -127,6 +129,13 @@ pub struct Queues {
 }
 
 impl Queues {
+    /// Whether its queues have the room of another's.
+    pub fn fits(&self, other: &Self) -> bool {
+        self.mandatory.fits(&other.mandatory)
+            && self.optional.fits(&other.optional)
+            && self.best_effort.fits(&other.best_effort)
+    }
+
     /// With room for `requests` in each queue, as all of them may be in one.
     pub fn new(requests: usize) -> Self {
         Self {

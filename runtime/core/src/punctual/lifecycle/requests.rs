@@ -1,5 +1,7 @@
 //! The open requests, one for each request buffer, and the buffers that are free.
 
+use serde::{Deserialize, Serialize};
+
 use alloc::boxed::Box;
 
 use crate::action::{Failure, Reply, Verdict};
@@ -9,7 +11,7 @@ use crate::ids::{ClientId, ModelId, RequestId, StageId, TaskId, Ticket};
 use crate::time::Instant;
 
 /// Where a request is between its arrival and its verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     Free,
     /// The intake is writing its input.
@@ -125,7 +127,7 @@ pub struct Submission {
 }
 
 /// One request. Meaningless while `state` is `Free`, but for `generation`. Only [`Requests`] changes it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Request {
     pub generation: u32,
     pub state: State,
@@ -199,7 +201,7 @@ const FREE: Request = Request {
 ///   reserved ones than the plan has for it;
 /// - a state changes only as [`State::leads_to`] allows;
 /// - no open request holds a buffer that is free or locked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Requests {
     slots: Box<[Request]>,
     free: List<u16>,
@@ -210,6 +212,11 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// Whether it is of as many buffers as another.
+    pub fn fits(&self, other: &Self) -> bool {
+        self.slots.len() == other.slots.len() && self.free.fits(&other.free)
+    }
+
     pub fn new(buffers: u16, reserved: usize) -> Self {
         debug_assert!(
             reserved <= usize::from(buffers),

@@ -1,6 +1,8 @@
 //! Fair sharing of the gaps: the time that each task received in them. The policy serves the task
 //! that received least, so that all get equal parts while they have requests.
 
+use serde::{Deserialize, Serialize};
+
 use alloc::boxed::Box;
 
 use crate::ids::TaskId;
@@ -8,7 +10,7 @@ use crate::ids::TaskId;
 /// Time received by each task, in nanoseconds.
 ///
 /// Promises: a task's time never falls. A task gets no credit for time in which it had no request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Service {
     received: Box<[u64]>,
     /// By partition: the time that the task chosen last had received.
@@ -16,6 +18,11 @@ pub struct Service {
 }
 
 impl Service {
+    /// Whether it is of as many tasks and partitions as another.
+    pub fn fits(&self, other: &Self) -> bool {
+        self.received.len() == other.received.len() && self.chosen.len() == other.chosen.len()
+    }
+
     pub fn new(tasks: usize, partitions: usize) -> Self {
         Self {
             received: alloc::vec![0; tasks].into(),

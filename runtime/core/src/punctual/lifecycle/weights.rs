@@ -13,6 +13,8 @@
 //!   not begun, would end after its deadline.
 //! - When a transfer fails, or is considered lost, the requests that waited for it fail.
 
+use serde::{Deserialize, Serialize};
+
 use crate::action::Action;
 use crate::actions::Actions;
 use crate::bounded::List;
@@ -23,7 +25,7 @@ use crate::residency::{Place, Residency};
 use crate::time::{Instant, Nanos};
 
 /// A request that waits for weights.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Awaiting {
     pub due: Instant,
     pub order: u64,
@@ -39,7 +41,7 @@ pub struct Awaiting {
 ///
 /// Promises: the demand for a model is the sum over the requests that wait for it. Each open request
 /// that relies on a resident model's weights is one of their users.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Weights {
     residency: Residency,
     /// By (due, order).
@@ -53,6 +55,13 @@ pub struct Weights {
 }
 
 impl Weights {
+    /// Whether it is of as many models and requests as another.
+    pub fn fits(&self, other: &Self) -> bool {
+        self.residency.fits(&other.residency)
+            && self.awaiting.fits(&other.awaiting)
+            && self.demand.len() == other.demand.len()
+    }
+
     pub fn new(config: &Config) -> Self {
         Self {
             residency: Residency::new(config),

@@ -1,0 +1,92 @@
+//! What a simulated scheduler is told and decides, as a recording.
+
+use std::fs::File;
+use std::io::BufWriter;
+
+use punctual_core::{Action, Config, Event, Instant, Nanos, Scheduler};
+use punctual_plan::PolicyChoice;
+use punctual_recording::{Step, WriteError, Writer};
+use punctual_simulator::observer::Observer;
+use serde::Serialize;
+
+/// The attachment that says what the recorded scheduler was made from.
+pub const SETTING: &str = "setting.json";
+
+/// How long a segment is, in virtual time.
+const SEGMENT: Nanos = Nanos::from_millis(1_000);
+
+/// What a scheduler is made from.
+#[derive(Serialize)]
+struct Setting<'s> {
+    config: &'s Config,
+    policy: &'s PolicyChoice,
+}
+
+/// Writes each step into a file.
+pub struct Recording {
+    writer: Writer<BufWriter<File>>,
+    /// The step that is being taken.
+    step: Option<Step>,
+    /// When the next segment begins.
+    next: Instant,
+    /// The first failure: nothing is written any more.
+    failed: Option<WriteError>,
+}
+
+impl Recording {
+    pub fn begin(file: File, config: &Config, policy: &PolicyChoice) -> Result<Self, WriteError> {
+        let setting = serde_json::to_vec(&Setting { config, policy });
+        let setting = setting.expect("plans and parameters are plain data");
+        // Virtual time is its own clock.
+        let mut writer = Writer::new(BufWriter::new(file), 0)?;
+        writer.attach(SETTING, "application/json", &setting)?;
+        writer.segment(Instant::ZERO, None)?;
+        Ok(Self {
+            writer,
+            step: None,
+            next: Instant::ZERO + SEGMENT,
+            failed: None,
+        })
+    }
+
+    pub fn finish(self) -> Result<(), WriteError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.writer.finish().map(drop)
+    }
+
+    fn write(&mut self, step: Step, scheduler: &Scheduler) -> Result<(), WriteError> {
+        let now = step.now;
+        self.writer.step(step)?;
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now + SEGMENT;
+        self.writer.segment(now, scheduler.state())
+    }
+}
+
+impl Observer for Recording {
+    fn event(&mut self, now: Instant, event: &Event) {
+        self.step = Some(Step {
+            now,
+            event: event.clone(),
+            actions: Vec::new(),
+        });
+    }
+
+    fn action(&mut self, _: Instant, action: &Action) {
+        if let Some(step) = &mut self.step {
+            step.actions.push(action.clone());
+        }
+    }
+
+    fn stepped(&mut self, _: Instant, scheduler: &Scheduler) {
+        if let Some(step) = self.step.take()
+            && self.failed.is_none()
+        {
+            self.failed = self.write(step, scheduler).err();
+        }
+    }
+}

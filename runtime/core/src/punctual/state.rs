@@ -1,0 +1,104 @@
+//! What a policy has learned and promised, as bytes: a copy that is made from them goes on as the original would.
+//!
+//! What the plan alone decides (tables, prices, places) is not in it, nor what is computed anew in each step.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::error::StateError;
+use crate::ids::{ActionIds, PartitionId};
+use crate::policy::Policy as _;
+use crate::punctual::Punctual;
+use crate::punctual::arrivals::ArrivalPredictor;
+use crate::punctual::lifecycle::Lifecycle;
+use crate::punctual::load::Load;
+use crate::punctual::parameters::PunctualConfig;
+use crate::punctual::partition::Partitions;
+use crate::punctual::reservations::Reservations;
+use crate::punctual::tables::SCALES;
+use crate::punctual::view::Holds;
+use crate::time::Instant;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    /// By partition: what its budgets are multiplied by, a position in [`SCALES`].
+    levels: Box<[usize]>,
+    load: Load,
+    life: Lifecycle,
+    reservations: Reservations,
+    arrivals: Box<[ArrivalPredictor]>,
+    partitions: Partitions,
+    holds: Holds,
+    now: Instant,
+    ids: ActionIds,
+    stale_events: u64,
+}
+
+impl State {
+    fn of(policy: &Punctual) -> Self {
+        Self {
+            levels: policy.tables.levels().into(),
+            load: policy.load.clone(),
+            life: policy.life.clone(),
+            reservations: policy.reservations.clone(),
+            arrivals: policy.arrivals.clone(),
+            partitions: policy.partitions.clone(),
+            holds: policy.holds,
+            now: policy.now,
+            ids: policy.ids,
+            stale_events: policy.stale_events,
+        }
+    }
+
+    /// Whether its lists are as long as those of this plan.
+    fn fits(&self, fresh: &Punctual) -> bool {
+        self.levels.len() == fresh.partitions.len()
+            && self.levels.iter().all(|&level| level < SCALES.len())
+            && self.arrivals.len() == fresh.arrivals.len()
+            && self.load.fits(&fresh.load)
+            && self.life.fits(&fresh.life)
+            && self.reservations.fits(&fresh.reservations)
+            && self.partitions.fit(&fresh.partitions)
+    }
+}
+
+impl Punctual {
+    pub(super) fn saved(&self) -> Vec<u8> {
+        debug_assert!(
+            self.undelivered.is_empty(),
+            "a step delivers what it decides"
+        );
+        postcard::to_allocvec(&State::of(self)).expect("plain data always serialises")
+    }
+
+    /// Of a plan, with the state that another of the same plan had.
+    pub(super) fn restored(
+        config: &Config,
+        parameters: PunctualConfig,
+        bytes: &[u8],
+    ) -> Result<Self, StateError> {
+        let state: State = postcard::from_bytes(bytes).map_err(|_| StateError::Unreadable)?;
+        let mut policy = Self::from_plan(config, parameters);
+        if !state.fits(&policy) {
+            return Err(StateError::OtherPlan);
+        }
+        for (partition, &level) in (0..).map(PartitionId).zip(&state.levels) {
+            policy.tables.set_level(partition, level);
+        }
+        policy.tables.find_soonest(&policy.places);
+        policy.load = state.load;
+        policy.life = state.life;
+        policy.reservations = state.reservations;
+        policy.arrivals = state.arrivals;
+        policy.partitions = state.partitions;
+        policy.holds = state.holds;
+        policy.now = state.now;
+        policy.ids = state.ids;
+        policy.stale_events = state.stale_events;
+        policy.check().map_err(StateError::Broken)?;
+        Ok(policy)
+    }
+}

@@ -1,0 +1,275 @@
+//! Runs in virtual time, recorded, read and replayed.
+
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+
+use punctual_core::{
+    Actions, Config, ConfigError, Contract, Counters, Event, Instant, Policy, PolicySpec,
+    PunctualConfig, Scheduler, TaskId,
+};
+use punctual_policy_testing::plans::random_plan;
+use punctual_policy_testing::weather::Weather;
+use punctual_policy_testing::world::World;
+use punctual_recording::replay::{ReplayError, Replayed, replay};
+use punctual_recording::{CHANNEL, End, Entry, ReadError, Recording, Step, Writer};
+use punctual_types::Random;
+
+/// The default policy, and all that it is told and decides.
+#[derive(Clone, Debug, Default)]
+struct Recorded(Arc<Mutex<Vec<Entry>>>);
+
+/// Steps of a segment.
+const SEGMENT: usize = 50;
+
+#[derive(Debug)]
+struct Recorder {
+    policy: Box<dyn Policy>,
+    entries: Arc<Mutex<Vec<Entry>>>,
+    steps: usize,
+}
+
+impl PolicySpec for Recorded {
+    fn name(&self) -> &'static str {
+        "recorded"
+    }
+
+    fn summary(&self) -> &'static str {
+        "as the default policy"
+    }
+
+    fn contract(&self) -> Contract {
+        PunctualConfig::default().contract()
+    }
+
+    fn check(&self, config: &Config) -> Result<(), ConfigError> {
+        PunctualConfig::default().check(config)
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Box::new(Recorder {
+            policy: PunctualConfig::default().build(config),
+            entries: Arc::clone(&self.0),
+            steps: 0,
+        })
+    }
+}
+
+impl Policy for Recorder {
+    fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
+        let mut entries = self.entries.lock().expect("no panic");
+        if self.steps.is_multiple_of(SEGMENT) {
+            let number = (self.steps / SEGMENT) as u64;
+            let state = (number > 0).then(|| self.policy.state().expect("it keeps one"));
+            entries.push(Entry::Segment { number, state });
+        }
+        self.policy.step(now, event, actions);
+        self.steps += 1;
+        entries.push(Entry::Step(Step {
+            now,
+            event: event.clone(),
+            actions: actions.iter().cloned().collect(),
+        }));
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.policy.next_timer()
+    }
+
+    fn drained(&self) -> bool {
+        self.policy.drained()
+    }
+
+    fn counters(&self, task: TaskId) -> &Counters {
+        self.policy.counters(task)
+    }
+
+    fn open(&self) -> usize {
+        self.policy.open()
+    }
+
+    fn stale_events(&self) -> u64 {
+        self.policy.stale_events()
+    }
+}
+
+/// A run of a random plan, and what was recorded of it.
+fn run(seed: u64) -> Option<(Config, Vec<Entry>)> {
+    let mut random = Random::new(seed);
+    let policy = Recorded::default();
+    let config = random_plan(&policy, &mut random);
+    Scheduler::new(&config, &policy).ok()?;
+    let nature = Weather::foul(&config, random.clone());
+    let mut world = World::under(config.clone(), &policy, nature);
+    for (index, task) in (0..).zip(&config.tasks) {
+        for frame in 0..40 {
+            let at = Instant::ZERO + task.period.saturating_mul(frame);
+            world.frame(index, at);
+        }
+    }
+    // What the auditor finds of a world that keeps no bounds is not asked here.
+    let _ = world.run_until(Instant::from_nanos(u64::MAX / 4));
+    let entries = std::mem::take(&mut *policy.0.lock().expect("no panic"));
+    (entries.len() > 4 * SEGMENT).then_some((config, entries))
+}
+
+fn first_run() -> (Config, Vec<Entry>) {
+    (0..).find_map(run).expect("many")
+}
+
+fn file(entries: &[Entry]) -> Vec<u8> {
+    let mut writer = Writer::new(Cursor::new(Vec::new()), 0).expect("memory");
+    writer
+        .attach("plan.json", "application/json", b"{}")
+        .expect("memory");
+    let mut now = Instant::ZERO;
+    for entry in entries {
+        match entry.clone() {
+            Entry::Segment { state, .. } => writer.segment(now, state),
+            Entry::Lost { steps } => writer.lost(now, steps),
+            Entry::Step(step) => {
+                now = step.now;
+                writer.step(step)
+            }
+        }
+        .expect("memory");
+    }
+    writer.finish().expect("memory").into_inner()
+}
+
+fn replayed(file: &[u8], config: &Config) -> Result<Replayed, ReplayError> {
+    let recording = Recording::of(file)?;
+    replay(recording.entries(), config, &PunctualConfig::default())
+}
+
+#[test]
+fn recorded_runs_of_random_plans_decide_the_same_again() {
+    let mut all = Replayed::default();
+    for (config, entries) in (0..60).filter_map(run) {
+        let file = file(&entries);
+        let recording = Recording::of(&file).expect("a recording");
+        let read: Vec<Entry> = recording.entries().map(Result::unwrap).collect();
+        assert_eq!(read, entries);
+        let attached = recording.attachment("plan.json");
+        assert_eq!(attached.as_deref(), Some(&b"{}"[..]));
+        let done = replayed(&file, &config).expect("it decides the same");
+        assert_eq!((done.skipped, done.lost), (0, 0));
+        all.steps += done.steps;
+        all.segments += done.segments;
+    }
+    assert!(all.steps > 5_000 && all.segments > 100, "{all:?}");
+}
+
+#[test]
+fn a_black_box_that_begins_in_the_middle_is_replayed_from_there() {
+    let (config, entries) = first_run();
+    let is_second = |entry: &Entry| matches!(entry, Entry::Segment { number: 2, .. });
+    let from = entries.iter().position(is_second).expect("long enough");
+    let done = replayed(&file(&entries[from..]), &config).expect("it decides the same");
+    assert_eq!(
+        done.steps as usize,
+        entries.len() - from - done.segments as usize
+    );
+}
+
+#[test]
+fn after_lost_steps_the_state_is_unknown_until_the_next_segment() {
+    let (config, mut entries) = first_run();
+    // Of the first segment.
+    entries.splice(20..30, [Entry::Lost { steps: 10 }]);
+    let done = replayed(&file(&entries), &config).expect("the others decide the same");
+    assert_eq!((done.lost, done.skipped), (10, SEGMENT as u64 - 29));
+    assert!(done.steps > SEGMENT as u64);
+}
+
+#[test]
+fn a_step_that_decides_otherwise_is_named() {
+    let (config, mut entries) = first_run();
+    let decides = |entry: &Entry| matches!(entry, Entry::Step(step) if !step.actions.is_empty());
+    let at = entries.iter().position(decides).expect("it does something");
+    if let Entry::Step(step) = &mut entries[at] {
+        step.actions.clear();
+    }
+    let found = replayed(&file(&entries), &config);
+    let Err(ReplayError::Differs {
+        segment: 0,
+        step,
+        recorded,
+        ..
+    }) = found
+    else {
+        panic!("{found:?}");
+    };
+    assert_eq!((step as usize, recorded.len()), (at - 1, 0));
+}
+
+#[test]
+fn what_was_whole_is_read_of_a_file_that_was_cut_off_anywhere() {
+    let (config, entries) = first_run();
+    let whole = file(&entries[..2 * SEGMENT]);
+    let mut before = 0;
+    for length in 0..whole.len() {
+        let Ok(recording) = Recording::of(&whole[..length]) else {
+            assert_eq!(before, 0, "what could be read can still be read");
+            continue;
+        };
+        let mut read = recording.entries();
+        let found: Vec<Entry> = read.by_ref().map(Result::unwrap).collect();
+        assert!(
+            found.len() >= before && entries.starts_with(&found),
+            "{length}"
+        );
+        before = found.len();
+        // The end of the data says that it is whole; behind it are only indices.
+        let all = found.len() == 2 * SEGMENT;
+        assert!(
+            all || matches!(read.end(), Some(End::Cut { .. })),
+            "{length}"
+        );
+        assert!(replayed(&whole[..length], &config).is_ok(), "{length}");
+    }
+    assert_eq!(before, 2 * SEGMENT);
+}
+
+#[test]
+fn damaged_files_are_errors_or_other_recordings() {
+    let (config, entries) = first_run();
+    let whole = file(&entries[..2 * SEGMENT]);
+    let mut random = Random::new(3);
+    for _ in 0..2_000 {
+        let mut damaged = whole.clone();
+        for _ in 0..random.within(1, 3) {
+            let at = random.below(damaged.len() as u64) as usize;
+            damaged[at] = random.next_u64() as u8;
+        }
+        let _ = replayed(&damaged, &config);
+    }
+}
+
+#[test]
+fn other_files_are_refused_with_what_they_are() {
+    let refused = |bytes: &[u8]| Recording::of(bytes).err().expect("no recording");
+    assert!(matches!(
+        refused(b""),
+        ReadError::NoChannel | ReadError::NotMcap(_)
+    ));
+    assert!(matches!(
+        refused(b"a text"),
+        ReadError::NoChannel | ReadError::NotMcap(_)
+    ));
+    let with = |schema: &str, topic: &str| {
+        let mut other = mcap::Writer::new(Cursor::new(Vec::new())).expect("memory");
+        let id = other.add_schema(schema, "postcard", &[]).expect("memory");
+        let map = Default::default();
+        other
+            .add_channel(id, topic, "postcard", &map)
+            .expect("memory");
+        other.finish().expect("memory");
+        other.into_inner().into_inner()
+    };
+    assert!(matches!(
+        refused(&with("image", "/camera")),
+        ReadError::NoChannel
+    ));
+    let found = refused(&with("punctual.core.0", CHANNEL));
+    assert!(found.to_string().contains("`punctual.core.0`"), "{found}");
+}
