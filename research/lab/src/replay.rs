@@ -17,7 +17,8 @@ use crate::record::SETTING;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 EXAMPLES:
-  punctual simulate robot --seconds 5 --record robot.mcap && punctual replay robot.mcap
+  punctual simulate robot --seconds 5 --record robot.mcap
+  punctual replay robot.mcap
   punctual replay robot.mcap --json
 
 Gives the recorded events to a scheduler of the recorded plan and compares every action. Each segment of a recording begins

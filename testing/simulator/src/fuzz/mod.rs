@@ -8,7 +8,7 @@
 //! - the scheduler's recount of its own state contradicts it after a step,
 //! - anything panics,
 //! - the run does not end (nothing is going to happen, or the scheduler spins),
-//! - a second run differs from the first,
+//! - a second run, in which the policy is made anew from its state each few steps, differs from the first,
 //! - the scheduler and the auditor disagree about whether the plan is schedulable.
 //!
 //! | file | what |
@@ -17,6 +17,7 @@
 //! | `relations` | what its networks and tasks have to do with each other |
 //! | `world` | its times and faults |
 //! | `check` | runs a case and says what is wrong |
+//! | `reborn` | a policy that is made anew from its states |
 //! | `shrink` | makes a failing case smaller |
 //! | `campaign` | many seeds, and the report |
 
@@ -24,6 +25,7 @@ mod campaign;
 mod case;
 mod check;
 mod draw;
+mod reborn;
 mod relations;
 mod shrink;
 mod world;
