@@ -16,6 +16,7 @@ mod open_loop;
 mod overhead;
 mod paging;
 mod programs;
+mod usage;
 mod wakeup;
 
 use clap::{CommandFactory as _, Parser, Subcommand};

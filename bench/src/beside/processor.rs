@@ -6,14 +6,17 @@ use std::io;
 use punctual_client::now_ns;
 use punctual_platform::stall::StallProbe;
 
+use crate::usage::{Usage, UsageError};
+
 /// What `/proc/PID/stat` counts in: `USER_HZ`, 100 on every architecture that we build for.
 const TICK_NS: u64 = 10_000_000;
 
 #[derive(Debug, thiserror::Error)]
-#[error("/proc/{path}: {source}")]
-pub struct ProcessorError {
-    path: String,
-    source: io::Error,
+pub enum ProcessorError {
+    #[error("/proc/{path}: {source}")]
+    Process { path: String, source: io::Error },
+    #[error(transparent)]
+    Thread(#[from] UsageError),
 }
 
 /// Since its beginning.
@@ -43,25 +46,21 @@ impl ProcessorTime {
 fn used_ns(daemon: Option<u32>, probes: &[StallProbe]) -> Result<u64, ProcessorError> {
     let own = process_ns("self".to_owned())?;
     let daemon = daemon.map(|id| process_ns(id.to_string())).transpose()?;
-    let probes = probes.iter().map(|probe| thread_ns(probe.thread().tid()));
-    let probes = probes.sum::<Result<u64, _>>()?;
+    let probes = probes
+        .iter()
+        .map(|probe| Usage::of_thread(probe.thread().tid()));
+    let probes = probes.map(|usage| usage.map(|usage| usage.ran_ns));
+    let probes = probes.sum::<Result<u64, UsageError>>()?;
     Ok((own + daemon.unwrap_or(0)).saturating_sub(probes))
 }
 
 fn process_ns(id: String) -> Result<u64, ProcessorError> {
-    read(format!("{id}/stat"), of_stat)
-}
-
-fn thread_ns(tid: i32) -> Result<u64, ProcessorError> {
-    read(format!("self/task/{tid}/schedstat"), of_schedstat)
-}
-
-fn read(path: String, of: fn(&str) -> Option<u64>) -> Result<u64, ProcessorError> {
+    let path = format!("{id}/stat");
     let ns = fs::read_to_string(format!("/proc/{path}")).and_then(|text| {
         let unknown = || io::Error::new(io::ErrorKind::InvalidData, "it has another form");
-        of(&text).ok_or_else(unknown)
+        of_stat(&text).ok_or_else(unknown)
     });
-    ns.map_err(|source| ProcessorError { path, source })
+    ns.map_err(|source| ProcessorError::Process { path, source })
 }
 
 /// User and system time: the 12th and 13th field behind the name, which may contain anything.
@@ -70,10 +69,6 @@ fn of_stat(text: &str) -> Option<u64> {
     let mut fields = behind.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     Some((ticks()? + ticks()?) * TICK_NS)
-}
-
-fn of_schedstat(text: &str) -> Option<u64> {
-    text.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

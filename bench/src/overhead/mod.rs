@@ -1,7 +1,6 @@
 //! `punctual bench overhead`: the cost of a frame without its network, which takes a few microseconds.
 
 mod looped;
-mod usage;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,8 +18,8 @@ use punctual_report::{Column, Table};
 use serde::Serialize;
 
 use crate::programs::{self, Folder, ProgramError, Programs};
+use crate::usage::{Usage, UsageError};
 use looped::{LoopError, Looped};
-use usage::{Usage, UsageError};
 
 /// How long, how often and with which daemons.
 #[derive(Clone, Debug, clap::Args)]

@@ -8,7 +8,7 @@ use punctual_platform::output::{self, OutputError};
 use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_recording::replay::{ReplayError, Replayed, replay};
-use punctual_recording::{End, Entry, ReadError, Recording};
+use punctual_recording::{End, ReadError, Recording};
 use serde::{Deserialize, Serialize};
 
 use crate::record::SETTING;
@@ -99,7 +99,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let recording = Recording::of(&bytes).map_err(unreadable)?;
     let (config, policy) = setting(path, &recording)?;
     let mut entries = recording.entries();
-    let done = replay(by_ref(&mut entries), &config, &policy);
+    let done = replay(entries.by_ref(), &config, &policy);
     let done = done.map_err(|source| Error::Replay {
         path: path.clone(),
         source: Box::new(source),
@@ -115,12 +115,6 @@ pub fn run(options: &Options) -> Result<(), Error> {
         report.text()
     };
     Ok(output::text(text)?)
-}
-
-fn by_ref<'e>(
-    entries: &'e mut punctual_recording::Entries<'_>,
-) -> impl Iterator<Item = Result<Entry, ReadError>> + 'e {
-    entries.by_ref()
 }
 
 /// What the recorded scheduler was made from.

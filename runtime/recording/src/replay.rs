@@ -65,6 +65,7 @@ pub fn replay(
         config,
         policy,
         scheduler: None,
+        segment: 0,
         actions: Actions::for_config(config),
         steps: 0,
         done: Replayed::default(),
@@ -85,8 +86,9 @@ pub fn replay(
 struct Replay<'p> {
     config: &'p Config,
     policy: &'p dyn PolicySpec,
-    /// In the present segment; none while the state is unknown.
-    scheduler: Option<(u64, Scheduler)>,
+    /// None while the state is unknown.
+    scheduler: Option<Scheduler>,
+    segment: u64,
     actions: Actions,
     /// Of the segment.
     steps: u64,
@@ -96,11 +98,11 @@ struct Replay<'p> {
 impl Replay<'_> {
     fn begin(&mut self, segment: u64, state: Option<Vec<u8>>) -> Result<(), ReplayError> {
         let before = self.scheduler.take();
-        let scheduler = match (before, state) {
-            (Some((_, scheduler)), Some(state)) if scheduler.state() != Some(state.clone()) => {
+        self.scheduler = match (before, state) {
+            (Some(scheduler), Some(state)) if scheduler.state().as_ref() != Some(&state) => {
                 return Err(ReplayError::OtherState { segment });
             }
-            (Some((_, scheduler)), _) => Some(scheduler),
+            (Some(scheduler), _) => Some(scheduler),
             (None, Some(state)) => {
                 let restored = Scheduler::restore(self.config, self.policy, &state);
                 Some(restored.map_err(|source| ReplayError::State { segment, source })?)
@@ -108,18 +110,18 @@ impl Replay<'_> {
             (None, None) if segment == 0 => Some(Scheduler::new(self.config, self.policy)?),
             (None, None) => None,
         };
-        self.scheduler = scheduler.map(|scheduler| (segment, scheduler));
+        self.segment = segment;
         self.steps = 0;
         self.done.segments += 1;
         Ok(())
     }
 
     fn step(&mut self, step: Step) -> Result<(), ReplayError> {
-        let Some((segment, scheduler)) = &mut self.scheduler else {
+        let Some(scheduler) = &mut self.scheduler else {
             self.done.skipped += 1;
             return Ok(());
         };
-        let (segment, at) = (*segment, self.steps);
+        let (segment, at) = (self.segment, self.steps);
         self.steps += 1;
         let Step {
             now,

@@ -7,7 +7,6 @@
 //! | a scheduler in it; the auditor looks at every step; random times and faults | [`world`], [`weather`] |
 //! | plans with the partitions that a policy expects | [`plans`] |
 //! | a plan played in exact virtual time, for worked examples | [`timeline`] |
-//! | a policy and a copy that is made from its state | [`twin`] |
 //! | full queues, for benchmarks and the test of allocations | [`load`], [`emulated`] |
 #![forbid(unsafe_code)]
 
@@ -16,6 +15,5 @@ pub mod environment;
 pub mod load;
 pub mod plans;
 pub mod timeline;
-pub mod twin;
 pub mod weather;
 pub mod world;

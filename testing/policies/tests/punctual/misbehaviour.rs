@@ -1,7 +1,10 @@
 //! Whatever clients, the intake and the device do, and however late it is: every submission gets
 //! one verdict, buffers and partitions have one user at a time, nothing panics.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
+use punctual_simulator::fuzz::Twinned;
 use punctual_types::Random;
 
 use super::random_plans::{UNIT, random_plan, units};
@@ -9,7 +12,6 @@ use punctual_core::{
     Arrival, ClientId, Confidence, Config, Delivery, Event, Finished, Infer, Instant, ModelId,
     Nanos, PunctualConfig, RequestId, Scheduler, StageTime, TaskId, Ticket, Window,
 };
-use punctual_policy_testing::twin::Twinned;
 use punctual_policy_testing::world::{Ending, Nature, World};
 
 /// Keeps no bound.
@@ -218,7 +220,7 @@ proptest! {
             }
         }
         // Whatever happens, a copy that is made from its state goes on as the scheduler does.
-        let policy = Twinned { of: PunctualConfig::default(), every: 5 };
+        let policy = Twinned { of: Arc::new(PunctualConfig::default()), every: 5 };
         let mut world = World::under(config, &policy, Careless(random));
         for (sequence, (after, act)) in acts.iter().enumerate() {
             let at = world.now + units(*after);

@@ -1,8 +1,10 @@
 //! A scheduler that is made from the state of another goes on as that one does; from anything else none is made. What clients and
 //! devices can do to it: `misbehaviour`.
 
+use std::sync::Arc;
+
 use punctual_core::{Config, Instant, PunctualConfig, Scheduler, StateError};
-use punctual_policy_testing::twin::Twinned;
+use punctual_simulator::fuzz::Twinned;
 use punctual_types::Random;
 
 use super::random_plans::{random_places, random_plan};
@@ -15,7 +17,7 @@ fn goes_on(seed: u64, draw: fn(&mut Random) -> Config) -> bool {
     let mut config = draw(&mut random);
     random_delivery(seed, &mut config);
     let policy = Twinned {
-        of: random_parameters(seed),
+        of: Arc::new(random_parameters(seed)),
         every: 1 + seed % 7,
     };
     if Scheduler::new(&config, &policy).is_err() {

@@ -7,7 +7,7 @@ use punctual_core::{Action, ConfigError, Event, Instant, PolicySpec, Scheduler};
 use punctual_types::Random;
 
 use super::Case;
-use super::reborn::Reborn;
+use super::twin::Twinned;
 use crate::arrivals::Pattern;
 use crate::audit::{Auditor, Finding};
 use crate::observer::Observer;
@@ -35,8 +35,8 @@ pub enum Failure {
         /// Events about what is not open.
         stale: u64,
     },
-    /// Two runs of the same case differ. In the second the policy is made anew from its state each few steps.
-    #[error("a second run, of a policy that is made anew from its states, differs from the first")]
+    /// Two runs of the same case differ.
+    #[error("a second run differs from the first")]
     Nondeterministic,
     /// The scheduler takes a plan that is not schedulable, or refuses one that is.
     #[error(
@@ -141,7 +141,7 @@ impl Observer for Watch {
     }
 }
 
-/// Runs a case, twice for some seeds.
+/// Runs a case; for some seeds a second time, with a copy of the policy that is made from its states.
 pub fn check(case: &Case) -> Result<Passed, Failure> {
     let once = |policy: &dyn PolicySpec| {
         catch_unwind(AssertUnwindSafe(|| run(case, policy)))
@@ -149,11 +149,11 @@ pub fn check(case: &Case) -> Result<Passed, Failure> {
     };
     let first = once(&*case.policy)?;
     if case.seed.is_multiple_of(16) {
-        let reborn = Reborn {
+        let twinned = Twinned {
             of: Arc::clone(&case.policy),
             every: 1 + case.seed / 16 % 50,
         };
-        if once(&reborn)?.1 != first.1 {
+        if once(&twinned)?.1 != first.1 {
             return Err(Failure::Nondeterministic);
         }
     }

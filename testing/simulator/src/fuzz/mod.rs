@@ -8,7 +8,7 @@
 //! - the scheduler's recount of its own state contradicts it after a step,
 //! - anything panics,
 //! - the run does not end (nothing is going to happen, or the scheduler spins),
-//! - a second run, in which the policy is made anew from its state each few steps, differs from the first,
+//! - a second run differs from the first, or in it a copy of the policy, made anew from its state each few steps, decides otherwise,
 //! - the scheduler and the auditor disagree about whether the plan is schedulable.
 //!
 //! | file | what |
@@ -17,7 +17,7 @@
 //! | `relations` | what its networks and tasks have to do with each other |
 //! | `world` | its times and faults |
 //! | `check` | runs a case and says what is wrong |
-//! | `reborn` | a policy that is made anew from its states |
+//! | `twin` | a policy and a copy that is made from its state |
 //! | `shrink` | makes a failing case smaller |
 //! | `campaign` | many seeds, and the report |
 
@@ -25,12 +25,13 @@ mod campaign;
 mod case;
 mod check;
 mod draw;
-mod reborn;
 mod relations;
 mod shrink;
+mod twin;
 mod world;
 
 pub use campaign::{Campaign, Found, Report, campaign};
 pub use case::Case;
 pub use check::{Failure, Passed, check};
 pub use shrink::shrink;
+pub use twin::Twinned;

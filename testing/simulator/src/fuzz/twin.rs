@@ -7,17 +7,17 @@ use punctual_core::{
     PolicySpec, StateError, TaskId,
 };
 
-/// Any policy that keeps its state, with a twin.
+/// Any policy, with a twin. One that keeps no state is only stepped twice.
 #[derive(Clone, Debug)]
-pub struct Twinned<S> {
-    pub of: S,
-    /// After this many steps the twin is made anew.
+pub struct Twinned {
+    pub of: Arc<dyn PolicySpec>,
+    /// After this many steps, at least 1, the twin is made anew.
     pub every: u64,
 }
 
 #[derive(Debug)]
-struct Twins<S> {
-    spec: Arc<S>,
+struct Twins {
+    spec: Arc<dyn PolicySpec>,
     config: Config,
     original: Box<dyn Policy>,
     twin: Box<dyn Policy>,
@@ -26,7 +26,7 @@ struct Twins<S> {
     steps: u64,
 }
 
-impl<S: PolicySpec + Clone + 'static> PolicySpec for Twinned<S> {
+impl PolicySpec for Twinned {
     fn name(&self) -> &'static str {
         self.of.name()
     }
@@ -45,7 +45,7 @@ impl<S: PolicySpec + Clone + 'static> PolicySpec for Twinned<S> {
 
     fn build(&self, config: &Config) -> Box<dyn Policy> {
         Box::new(Twins {
-            spec: Arc::new(self.of.clone()),
+            spec: Arc::clone(&self.of),
             config: config.clone(),
             original: self.of.build(config),
             twin: self.of.build(config),
@@ -56,16 +56,22 @@ impl<S: PolicySpec + Clone + 'static> PolicySpec for Twinned<S> {
     }
 }
 
-impl<S: PolicySpec> Twins<S> {
-    fn renewed(&self) -> Result<Box<dyn Policy>, StateError> {
-        let state = self.original.state().expect("a policy that keeps one");
-        let twin = self.spec.restore(&self.config, &state)?;
-        assert_eq!(twin.state(), Some(state), "what was restored is the same");
-        Ok(twin)
+impl Twins {
+    /// Makes the twin anew, if the policy keeps its state.
+    fn renew(&mut self) -> Result<(), StateError> {
+        if let Some(state) = self.original.state() {
+            self.twin = self.spec.restore(&self.config, &state)?;
+            assert_eq!(
+                self.twin.state(),
+                Some(state),
+                "what was restored is the same"
+            );
+        }
+        Ok(())
     }
 }
 
-impl<S: PolicySpec> Policy for Twins<S> {
+impl Policy for Twins {
     fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
         self.original.step(now, event, actions);
         self.decided.clear();
@@ -78,7 +84,7 @@ impl<S: PolicySpec> Policy for Twins<S> {
         assert_eq!(self.twin.next_timer(), self.original.next_timer());
         self.steps += 1;
         if self.steps.is_multiple_of(self.every) {
-            self.twin = self.renewed().expect("a state of this plan");
+            self.renew().expect("a state of this plan");
         }
     }
 
