@@ -5,22 +5,12 @@ use std::io::BufWriter;
 
 use punctual_core::{Action, Config, Event, Instant, Nanos, Scheduler};
 use punctual_plan::PolicyChoice;
-use punctual_recording::{Step, WriteError, Writer};
+use punctual_recording::{Names, Setting, Step, WriteError, Writer};
 use punctual_simulator::observer::Observer;
-use serde::Serialize;
-
-/// The attachment that says what the recorded scheduler was made from.
-pub const SETTING: &str = "setting.json";
+use punctual_simulator::scenario::Scenario;
 
 /// How long a segment is, in virtual time.
 const SEGMENT: Nanos = Nanos::from_millis(1_000);
-
-/// What a scheduler is made from.
-#[derive(Serialize)]
-struct Setting<'s> {
-    config: &'s Config,
-    policy: &'s PolicyChoice,
-}
 
 /// Writes each step into a file.
 pub struct Recording {
@@ -34,12 +24,31 @@ pub struct Recording {
 }
 
 impl Recording {
-    pub fn begin(file: File, config: &Config, policy: &PolicyChoice) -> Result<Self, WriteError> {
-        let setting = serde_json::to_vec(&Setting { config, policy });
-        let setting = setting.expect("plans and parameters are plain data");
+    pub fn begin(
+        file: File,
+        config: &Config,
+        policy: &PolicyChoice,
+        scenario: &Scenario,
+    ) -> Result<Self, WriteError> {
+        let setting = Setting {
+            config: config.clone(),
+            policy: serde_json::to_value(policy).expect("parameters are plain data"),
+            names: Names {
+                tasks: scenario
+                    .tasks
+                    .iter()
+                    .map(|task| task.name.clone())
+                    .collect(),
+                models: scenario
+                    .models
+                    .iter()
+                    .map(|model| model.name.clone())
+                    .collect(),
+                partitions: Vec::new(),
+            },
+        };
         // Virtual time is its own clock.
-        let mut writer = Writer::new(BufWriter::new(file), 0)?;
-        writer.attach(SETTING, "application/json", &setting)?;
+        let mut writer = Writer::new(BufWriter::new(file), 0, &setting)?;
         writer.segment(Instant::ZERO, None)?;
         Ok(Self {
             writer,
@@ -71,6 +80,7 @@ impl Observer for Recording {
     fn event(&mut self, now: Instant, event: &Event) {
         self.step = Some(Step {
             now,
+            took: Nanos::ZERO,
             event: event.clone(),
             actions: Vec::new(),
         });

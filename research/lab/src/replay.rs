@@ -1,17 +1,15 @@
 //! `punctual replay`: does the scheduler decide the same again?
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use punctual_core::{Config, PolicySpec as _};
-use punctual_plan::PolicyChoice;
+use punctual_core::PolicySpec as _;
+use punctual_plan::WrittenPolicyError;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_recording::replay::{ReplayError, Replayed, replay};
 use punctual_recording::{End, ReadError, Recording};
-use serde::{Deserialize, Serialize};
-
-use crate::record::SETTING;
+use serde::Serialize;
 
 /// Which recording.
 #[derive(Clone, Debug, clap::Args)]
@@ -46,8 +44,11 @@ pub enum Error {
     },
     #[error("{path}: {source}", path = path.display())]
     Read { path: PathBuf, source: ReadError },
-    #[error("{path}: its {SETTING} {what}", path = path.display())]
-    Setting { path: PathBuf, what: String },
+    #[error("{path}: its scheduler: {source}", path = path.display())]
+    Policy {
+        path: PathBuf,
+        source: WrittenPolicyError,
+    },
     #[error("{path}: {source}", path = path.display())]
     Replay {
         path: PathBuf,
@@ -62,7 +63,7 @@ impl Terminates for Error {
         match self {
             Self::Output(error) => error.termination(),
             Self::File { .. } => Termination::File,
-            Self::Read { .. } | Self::Setting { .. } => Termination::BadInput,
+            Self::Read { .. } | Self::Policy { .. } => Termination::BadInput,
             Self::Replay { source, .. } => match **source {
                 ReplayError::Differs { .. } | ReplayError::OtherState { .. } => {
                     Termination::BadResult
@@ -97,9 +98,14 @@ pub fn run(options: &Options) -> Result<(), Error> {
         source,
     };
     let recording = Recording::of(&bytes).map_err(unreadable)?;
-    let (config, policy) = setting(path, &recording)?;
+    let setting = recording.setting().map_err(unreadable)?;
+    let policy = punctual_baselines::all().written(&setting.policy);
+    let policy = policy.map_err(|source| Error::Policy {
+        path: path.clone(),
+        source,
+    })?;
     let mut entries = recording.entries();
-    let done = replay(entries.by_ref(), &config, &policy);
+    let done = replay(entries.by_ref(), &setting.config, &policy);
     let done = done.map_err(|source| Error::Replay {
         path: path.clone(),
         source: Box::new(source),
@@ -115,38 +121,6 @@ pub fn run(options: &Options) -> Result<(), Error> {
         report.text()
     };
     Ok(output::text(text)?)
-}
-
-/// What the recorded scheduler was made from.
-fn setting(path: &Path, recording: &Recording<'_>) -> Result<(Config, PolicyChoice), Error> {
-    #[derive(Deserialize)]
-    struct Setting {
-        config: Config,
-        policy: serde_json::Map<String, serde_json::Value>,
-    }
-    let wrong = |what: String| Error::Setting {
-        path: path.to_owned(),
-        what,
-    };
-    let attached = recording.attachment(SETTING);
-    let attached = attached.ok_or_else(|| wrong("is missing".to_owned()))?;
-    let parsed = serde_json::from_slice(&attached);
-    let Setting { config, policy } =
-        parsed.map_err(|error| wrong(format!("is invalid: {error}")))?;
-    let policy = policy.into_iter().next();
-    let (name, mut parameters) = policy.ok_or_else(|| wrong("names no policy".to_owned()))?;
-    // TOML has no null: what is not there has its default.
-    if let Some(parameters) = parameters.as_object_mut() {
-        parameters.retain(|_, value| !value.is_null());
-    }
-    let parameters = toml::Value::try_from(parameters);
-    let parameters = parameters.map_err(|error| wrong(format!("is invalid: {error}")))?;
-    let known = punctual_baselines::all();
-    let policy = known.read(&name, parameters);
-    let policy =
-        policy.ok_or_else(|| wrong(format!("names the policy {name:?}, which is unknown")))?;
-    let policy = policy.map_err(|error| wrong(format!("is invalid: {error}")))?;
-    Ok((config, policy))
 }
 
 impl Report {

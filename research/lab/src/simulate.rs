@@ -120,7 +120,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let recorder = options.html.is_some();
     let recorder = recorder.then(|| Recorder::new(&config, Instant::ZERO));
     let recording = options.record.as_ref();
-    let recording = recording.map(|path| recording_at(path, &config, &policy));
+    let recording = recording.map(|path| recording_at(path, &config, &policy, &scenario));
     let mut observers = ((auditor, recorder), recording.transpose()?);
     let started = clock::now_ns();
     let outcome = simulate(&scenario, &policy, options.load, settings, &mut observers)?;
@@ -168,12 +168,17 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn recording_at(path: &Path, config: &Config, policy: &PolicyChoice) -> Result<Recording, Error> {
+fn recording_at(
+    path: &Path,
+    config: &Config,
+    policy: &PolicyChoice,
+    scenario: &Scenario,
+) -> Result<Recording, Error> {
     let file = File::create(path).map_err(|source| Error::Write {
         path: path.to_owned(),
         source,
     })?;
-    Recording::begin(file, config, policy).map_err(|source| unwritten(path, source))
+    Recording::begin(file, config, policy, scenario).map_err(|source| unwritten(path, source))
 }
 
 fn unwritten(path: &Path, source: WriteError) -> Error {

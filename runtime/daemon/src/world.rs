@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::{
-    Action, ActionId, Arrival, ClientId, Event, Infer, Instant, ModelId, Nanos, PartitionId, Reply,
+    Action, ActionId, Arrival, ClientId, Event, Infer, Instant, ModelId, PartitionId, Reply,
     RequestId, Scheduler, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
-use punctual_executor::{Events, World};
+use punctual_executor::{Events, Step, World};
 use punctual_ipc::OutputAreas;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
@@ -221,13 +221,10 @@ impl<D: Device> World for DaemonWorld<D> {
         }
     }
 
-    fn decided(&mut self, _event: &Event, took: Nanos) {
-        self.metrics.decisions.record(took.as_nanos());
-    }
-
-    fn stepped(&mut self, scheduler: &Scheduler, event: &Event) {
+    fn stepped(&mut self, scheduler: &Scheduler, step: &Step<'_>) {
+        self.metrics.decisions.record(step.took.as_nanos());
         // Nothing else reports overruns.
-        if matches!(event, Event::Finished(_)) {
+        if matches!(step.event, Event::Finished(_)) {
             self.metrics.copy_conduct(scheduler);
         }
     }

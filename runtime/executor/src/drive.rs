@@ -18,16 +18,24 @@ pub trait World {
     /// Told before each step of what the scheduler is about to learn.
     fn deciding(&mut self, _event: &Event) {}
 
-    /// Told after each step how long it took, from before the decision to after it.
-    fn decided(&mut self, _event: &Event, _took: Nanos) {}
-
-    /// Told after each step of the scheduler as it is then.
-    fn stepped(&mut self, _scheduler: &Scheduler, _event: &Event) {}
+    /// Told of each step once its actions are carried out, and of the scheduler as it is then.
+    fn stepped(&mut self, _scheduler: &Scheduler, _step: &Step<'_>) {}
 
     /// True when the loop is to end even though requests are open (the drain's bound is over).
     fn ended(&self) -> bool {
         false
     }
+}
+
+/// A step that was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'s> {
+    /// The time that the scheduler was told.
+    pub now: Instant,
+    pub event: &'s Event,
+    pub actions: &'s Actions,
+    /// From `now` until the last action was carried out.
+    pub took: Nanos,
 }
 
 /// A buffer of events with a capacity fixed at construction.
@@ -115,6 +123,12 @@ fn step<W: World>(scheduler: &mut Scheduler, world: &mut W, event: &Event, actio
     for action in actions.iter() {
         world.carry_out(action);
     }
-    world.decided(event, world.now().since(now));
-    world.stepped(scheduler, event);
+    let took = world.now().since(now);
+    let step = Step {
+        now,
+        event,
+        actions,
+        took,
+    };
+    world.stepped(scheduler, &step);
 }

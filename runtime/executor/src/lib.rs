@@ -3,4 +3,4 @@
 
 mod drive;
 
-pub use drive::{Events, World, drive};
+pub use drive::{Events, Step, World, drive};

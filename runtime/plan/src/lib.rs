@@ -28,7 +28,7 @@ pub use budget::{
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, DeviceKind, Difference, Fact, Gpu, GpuHost, Host, OrtHost,
     PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, PowerMode,
-    ProfileInput, Releases, Source, UnknownSource,
+    ProfileInput, Releases, Source, UnknownSource, WrittenPolicyError,
 };
 pub use manifest::{LeaderWait, METRICS_SUFFIX, Margins, Scheduling, SocketRule};
 pub use needs::{ModelNeeds, Needs, PartitionNeeds};

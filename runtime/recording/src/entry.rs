@@ -1,6 +1,6 @@
 //! The messages of a recording.
 
-use punctual_core::{Action, Event, Instant};
+use punctual_core::{Action, Event, Instant, Nanos, Ticket};
 use serde::{Deserialize, Serialize};
 
 /// The channel of [`Entry`]s.
@@ -23,12 +23,31 @@ pub enum Entry {
     Lost {
         steps: u64,
     },
+    Sent(Sent),
 }
 
 /// One step of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
+    /// The time that it was told.
     pub now: Instant,
+    /// From `now` until its last action was carried out. No decision depends on it.
+    pub took: Nanos,
     pub event: Event,
     pub actions: Vec<Action>,
+}
+
+/// A record that a port sent to its client. No decision depends on it, and it may stand a little before or behind the step that
+/// decided it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    pub ticket: Ticket,
+    /// Whether it is the verdict; else an answer before it.
+    pub is_final: bool,
+    /// When the scheduler's thread handed it to the port.
+    pub decided: Instant,
+    /// When the port took it up.
+    pub began: Instant,
+    /// When it was in the client's ring, and the client was woken.
+    pub ended: Instant,
 }

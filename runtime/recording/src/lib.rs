@@ -7,6 +7,7 @@
 //! | to find | look at |
 //! |---|---|
 //! | what is in a recording | [`Entry`] |
+//! | what its scheduler was made from | [`Setting`] |
 //! | writing one | [`Writer`] |
 //! | reading one | [`Recording`] |
 //! | whether the scheduler decides the same again | [`replay`](replay::replay) |
@@ -15,8 +16,10 @@
 mod entry;
 mod read;
 pub mod replay;
+mod setting;
 mod write;
 
-pub use entry::{CHANNEL, Entry, SCHEMA, Step};
+pub use entry::{CHANNEL, Entry, SCHEMA, Sent, Step};
 pub use read::{End, Entries, ReadError, Recording};
+pub use setting::{Names, SETTING, Setting};
 pub use write::{WriteError, Writer};

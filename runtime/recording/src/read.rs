@@ -8,6 +8,7 @@ use mcap::read::{ChunkFlattener, Options};
 use mcap::records::Record;
 
 use crate::entry::{CHANNEL, Entry, SCHEMA};
+use crate::setting::{SETTING, Setting};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -19,6 +20,10 @@ pub enum ReadError {
         "it has the format `{found}`, this program reads `{SCHEMA}`: use the version that wrote it"
     )]
     OtherFormat { found: String },
+    #[error("it has no attachment {SETTING}, which says what the scheduler was made from")]
+    NoSetting,
+    #[error("its attachment {SETTING} cannot be read: {0}")]
+    Setting(#[source] serde_json::Error),
     #[error("message {position} of {CHANNEL} cannot be read: {source}")]
     Message {
         position: u64,
@@ -101,6 +106,15 @@ impl<'f> Recording<'f> {
             position: 0,
             end: None,
         }
+    }
+
+    /// What its scheduler was made from.
+    ///
+    /// # Errors
+    /// If that is missing or damaged.
+    pub fn setting(&self) -> Result<Setting, ReadError> {
+        let attached = self.attachment(SETTING).ok_or(ReadError::NoSetting)?;
+        serde_json::from_slice(&attached).map_err(ReadError::Setting)
     }
 
     /// A file that belongs to it.

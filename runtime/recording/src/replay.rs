@@ -78,6 +78,7 @@ pub fn replay(
                 replay.done.lost = replay.done.lost.saturating_add(steps);
                 replay.scheduler = None;
             }
+            Entry::Sent(_) => {}
         }
     }
     Ok(replay.done)
@@ -127,6 +128,7 @@ impl Replay<'_> {
             now,
             event,
             actions: recorded,
+            took: _,
         } = step;
         if !is_of(&event, self.config) {
             let event = Box::new(event);

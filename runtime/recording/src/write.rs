@@ -6,7 +6,8 @@ use mcap::records::MessageHeader;
 use mcap::{McapError, WriteOptions};
 use punctual_core::Instant;
 
-use crate::entry::{CHANNEL, Entry, SCHEMA, Step};
+use crate::entry::{CHANNEL, Entry, SCHEMA, Sent, Step};
+use crate::setting::{SETTING, Setting};
 
 #[derive(Debug, thiserror::Error)]
 #[error("the recording cannot be written: {0}")]
@@ -27,7 +28,7 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// If nothing can be written.
-    pub fn new(out: W, ahead_ns: i64) -> Result<Self, WriteError> {
+    pub fn new(out: W, ahead_ns: i64, setting: &Setting) -> Result<Self, WriteError> {
         // A segment is a chunk, and ends one.
         let options = WriteOptions::new()
             .profile("punctual")
@@ -37,13 +38,16 @@ impl<W: Write + Seek> Writer<W> {
         let mut file = options.create(out)?;
         let schema = file.add_schema(SCHEMA, "postcard", &[])?;
         let channel = file.add_channel(schema, CHANNEL, "postcard", &Default::default())?;
-        Ok(Self {
+        let mut writer = Self {
             file,
             channel,
             sequence: 0,
             segments: 0,
             ahead_ns,
-        })
+        };
+        let setting = serde_json::to_vec(setting).expect("plain data always serialises");
+        writer.attach(SETTING, "application/json", &setting)?;
+        Ok(writer)
     }
 
     /// Adds a file that belongs to the recording: its plan, its manifest.
@@ -75,6 +79,12 @@ impl<W: Write + Seek> Writer<W> {
     /// If it cannot be written.
     pub fn step(&mut self, step: Step) -> Result<(), WriteError> {
         self.entry(step.now, &Entry::Step(step))
+    }
+
+    /// # Errors
+    /// If it cannot be written.
+    pub fn sent(&mut self, sent: Sent) -> Result<(), WriteError> {
+        self.entry(sent.ended, &Entry::Sent(sent))
     }
 
     /// Says that steps are missing here.

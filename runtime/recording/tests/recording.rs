@@ -4,14 +4,14 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use punctual_core::{
-    Actions, Config, ConfigError, Contract, Counters, Event, Instant, Policy, PolicySpec,
+    Actions, Config, ConfigError, Contract, Counters, Event, Instant, Nanos, Policy, PolicySpec,
     PunctualConfig, Scheduler, TaskId,
 };
 use punctual_policy_testing::plans::random_plan;
 use punctual_policy_testing::weather::Weather;
 use punctual_policy_testing::world::World;
 use punctual_recording::replay::{ReplayError, Replayed, replay};
-use punctual_recording::{CHANNEL, End, Entry, ReadError, Recording, Step, Writer};
+use punctual_recording::{CHANNEL, End, Entry, Names, ReadError, Recording, Setting, Step, Writer};
 use punctual_types::Random;
 
 /// The default policy, and all that it is told and decides.
@@ -66,6 +66,7 @@ impl Policy for Recorder {
         self.steps += 1;
         entries.push(Entry::Step(Step {
             now,
+            took: Nanos::ZERO,
             event: event.clone(),
             actions: actions.iter().cloned().collect(),
         }));
@@ -116,8 +117,28 @@ fn first_run() -> (Config, Vec<Entry>) {
     (0..).find_map(run).expect("many")
 }
 
+/// Of no plan: the tests hand theirs over, which would be most of a file that is cut off at each byte.
+fn setting() -> Setting {
+    Setting {
+        config: Config {
+            tasks: Vec::new(),
+            models: Vec::new(),
+            partitions: Vec::new(),
+            request_buffers: 0,
+            pages: 0,
+            dispatch_cost: Nanos::ZERO,
+            egress_bound: Nanos::ZERO,
+        },
+        policy: serde_json::json!({"punctual": {}}),
+        names: Names {
+            tasks: vec!["front".to_owned()],
+            ..Names::default()
+        },
+    }
+}
+
 fn file(entries: &[Entry]) -> Vec<u8> {
-    let mut writer = Writer::new(Cursor::new(Vec::new()), 0).expect("memory");
+    let mut writer = Writer::new(Cursor::new(Vec::new()), 0, &setting()).expect("memory");
     writer
         .attach("plan.json", "application/json", b"{}")
         .expect("memory");
@@ -130,6 +151,7 @@ fn file(entries: &[Entry]) -> Vec<u8> {
                 now = step.now;
                 writer.step(step)
             }
+            Entry::Sent(sent) => writer.sent(sent),
         }
         .expect("memory");
     }
@@ -151,6 +173,7 @@ fn recorded_runs_of_random_plans_decide_the_same_again() {
         assert_eq!(read, entries);
         let attached = recording.attachment("plan.json");
         assert_eq!(attached.as_deref(), Some(&b"{}"[..]));
+        assert_eq!(recording.setting().expect("it has one"), setting());
         let done = replayed(&file, &config).expect("it decides the same");
         assert_eq!((done.skipped, done.lost), (0, 0));
         all.steps += done.steps;

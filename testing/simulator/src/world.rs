@@ -6,7 +6,7 @@ use punctual_core::{
     Action, ActionId, Arrival, Event, Finished, Infer, Instant, ModelConfig, Nanos, PartitionId,
     Scheduler, TaskConfig,
 };
-use punctual_executor::{Events, World};
+use punctual_executor::{Events, Step, World};
 
 use crate::arrivals::{Source, Submission};
 use crate::clients::{Clients, Next};
@@ -370,11 +370,8 @@ impl<S: Source, O: Observer, D: TimedDevice> World for VirtualWorld<'_, S, O, D>
         self.observer.event(self.now, event);
     }
 
-    fn decided(&mut self, _: &Event, _: Nanos) {
+    fn stepped(&mut self, scheduler: &Scheduler, _: &Step<'_>) {
         self.effort.steps += 1;
-    }
-
-    fn stepped(&mut self, scheduler: &Scheduler, _: &Event) {
         self.observer.stepped(self.now, scheduler);
     }
 

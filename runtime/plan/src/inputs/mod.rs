@@ -19,7 +19,7 @@ pub use accounts::Accounts;
 pub(crate) use board::RECALLED;
 pub use board::{Board, Difference, Fact, Gpu, PowerMode, Releases, Source, UnknownSource};
 pub use device::DeviceKind;
-pub use policy::{PUBLISHED, Policies, PolicyChoice, PolicyRule};
+pub use policy::{PUBLISHED, Policies, PolicyChoice, PolicyRule, WrittenPolicyError};
 
 /// Batch sizes that packages are compiled and profiled for.
 pub const BATCH_SIZES: [u8; 4] = [1, 2, 4, 8];

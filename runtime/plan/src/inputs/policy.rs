@@ -58,6 +58,17 @@ impl Rule for PolicyRule {
     }
 }
 
+/// Why a policy that was written out cannot be read again.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WrittenPolicyError {
+    #[error("no policy is named")]
+    None,
+    #[error("policy {policy:?} is unknown here")]
+    Unknown { policy: String },
+    #[error("the parameters of policy {policy:?}: {error}")]
+    Parameters { policy: String, error: String },
+}
+
 /// A policy with its parameters. It can be compared, and be written out as it was read.
 #[derive(Clone)]
 pub struct PolicyChoice {
@@ -187,6 +198,34 @@ impl Policies {
         Some(read(parameters))
     }
 
+    /// The policy that was [written out](PolicyChoice) so.
+    ///
+    /// # Errors
+    /// If it is none of these, or its parameters make no sense.
+    pub fn written(&self, written: &serde_json::Value) -> Result<PolicyChoice, WrittenPolicyError> {
+        let table = written.as_object().filter(|table| table.len() == 1);
+        let entry = table.and_then(|table| table.iter().next());
+        let (name, parameters) = entry.ok_or(WrittenPolicyError::None)?;
+        let mut parameters = parameters.clone();
+        // TOML says nothing where JSON says null.
+        if let Some(parameters) = parameters.as_object_mut() {
+            parameters.retain(|_, value| !value.is_null());
+        }
+        let read = toml::Value::try_from(parameters)
+            .map_err(|error| error.to_string())
+            .map(|parameters| self.read(name, parameters));
+        let policy = name.clone();
+        match read {
+            Ok(Some(Ok(choice))) => Ok(choice),
+            Ok(None) => Err(WrittenPolicyError::Unknown { policy }),
+            Ok(Some(Err(error))) => Err(WrittenPolicyError::Parameters {
+                policy,
+                error: error.message().to_owned(),
+            }),
+            Err(error) => Err(WrittenPolicyError::Parameters { policy, error }),
+        }
+    }
+
     /// The policy that a manifest's `policy` names, `punctual` if there is none.
     pub(crate) fn of(
         &self,
@@ -287,14 +326,24 @@ mod tests {
         for policy in policies.iter() {
             let name = policy.name();
             assert_eq!(read(&format!("policy = \"{name}\"")), (policy.clone(), 0));
-            let mut written = serde_json::to_value(policy).expect("plain data");
-            // TOML says nothing where JSON says null.
-            let parameters = written[name].as_object_mut().expect("a table");
-            parameters.retain(|_, value| !value.is_null());
-            let parameters = toml::Value::try_from(&written[name]).expect("plain data");
-            let again = policies.read(name, parameters).expect("known");
-            assert_eq!(&again.expect("its own"), policy);
+            let written = serde_json::to_value(policy).expect("plain data");
+            assert_eq!(policies.written(&written).as_ref(), Ok(policy));
         }
+    }
+
+    #[test]
+    fn what_no_policy_was_written_as_is_refused() {
+        let policies = Policies::shipped();
+        let read = |json: serde_json::Value| policies.written(&json).unwrap_err().to_string();
+        assert_eq!(read(serde_json::json!([])), "no policy is named");
+        assert_eq!(read(serde_json::json!({})), "no policy is named");
+        let unknown = read(serde_json::json!({"sec": {}}));
+        assert_eq!(unknown, "policy \"sec\" is unknown here");
+        let wrong = read(serde_json::json!({"seeb": {"speed": 3}}));
+        assert!(
+            wrong.starts_with("the parameters of policy \"seeb\": "),
+            "{wrong}"
+        );
     }
 
     #[test]

@@ -1,0 +1,2 @@
+//! What a recording shows.
+#![forbid(unsafe_code)]
