@@ -10,10 +10,12 @@
 //! | what its scheduler was made from | [`Setting`] |
 //! | writing one | [`Writer`] |
 //! | reading one | [`Recording`] |
+//! | what became of its frames and stages | [`frames`] |
 //! | whether the scheduler decides the same again | [`replay`](replay::replay) |
 #![forbid(unsafe_code)]
 
 mod entry;
+pub mod frames;
 mod read;
 pub mod replay;
 mod setting;

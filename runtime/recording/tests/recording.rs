@@ -4,14 +4,17 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use punctual_core::{
-    Actions, Config, ConfigError, Contract, Counters, Event, Instant, Nanos, Policy, PolicySpec,
-    PunctualConfig, Scheduler, TaskId,
+    Action, Actions, Config, ConfigError, Contract, Counters, Event, Instant, Nanos, Policy,
+    PolicySpec, PunctualConfig, Scheduler, TaskId,
 };
 use punctual_policy_testing::plans::random_plan;
 use punctual_policy_testing::weather::Weather;
 use punctual_policy_testing::world::World;
+use punctual_recording::frames::{Follower, Item, Outcome};
 use punctual_recording::replay::{ReplayError, Replayed, replay};
-use punctual_recording::{CHANNEL, End, Entry, Names, ReadError, Recording, Setting, Step, Writer};
+use punctual_recording::{
+    CHANNEL, End, Entry, Names, ReadError, Recording, Sent, Setting, Step, Writer,
+};
 use punctual_types::Random;
 
 /// The default policy, and all that it is told and decides.
@@ -298,4 +301,138 @@ fn other_files_are_refused_with_what_they_are() {
     ));
     let found = refused(&with("punctual.core.0", CHANNEL));
     assert!(found.to_string().contains("`punctual.core.0`"), "{found}");
+}
+
+fn followed<'e>(config: &Config, entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Item> {
+    let mut items = Vec::new();
+    let mut follower = Follower::new(config);
+    for entry in entries {
+        follower.entry(entry, &mut |item| items.push(item));
+    }
+    follower.finish(&mut |item| items.push(item));
+    items
+}
+
+fn actions(entries: &[Entry]) -> impl Iterator<Item = (Instant, &Action)> {
+    entries.iter().flat_map(|entry| {
+        let step = match entry {
+            Entry::Step(step) => Some(step),
+            _ => None,
+        };
+        step.into_iter()
+            .flat_map(|step| step.actions.iter().map(|action| (step.now, action)))
+    })
+}
+
+#[test]
+fn each_frame_and_each_run_is_followed_to_its_end() {
+    for (config, entries) in (0..60).filter_map(run) {
+        let items = followed(&config, &entries);
+        let is_reply = |(_, action): &(Instant, &Action)| matches!(action, Action::Reply(_));
+        let is_infer = |(_, action): &(Instant, &Action)| matches!(action, Action::Infer(_));
+        let frames = items.iter().filter_map(|item| match item {
+            Item::Frame(frame) => Some(frame),
+            _ => None,
+        });
+        let runs = items.iter().filter_map(|item| match item {
+            Item::Run(run) => Some(run),
+            _ => None,
+        });
+        assert_eq!(
+            runs.clone().count(),
+            actions(&entries).filter(is_infer).count()
+        );
+        assert_eq!(
+            frames.clone().count(),
+            actions(&entries).filter(is_reply).count()
+        );
+        assert!(frames.clone().is_sorted_by_key(|frame| frame.decided));
+        for frame in frames {
+            assert!(frame.submission.is_whole, "{frame:?}");
+            assert_eq!(frame.submission.captured, frame.reply.captured);
+            let answers = frame
+                .submission
+                .runs
+                .iter()
+                .filter_map(|share| share.answer);
+            if let Some((_, answer)) = frame.reply.answer {
+                assert!(answers.clone().any(|found| found == answer), "{frame:?}");
+            }
+        }
+        for run in runs {
+            assert!(run.time.is_some(), "the plan has it: {run:?}");
+            assert!(run.members.iter().all(|member| member.frame.is_some()));
+            let outcome = run.end.map(|end| end.outcome);
+            if let Some(Outcome::Finished { started, .. }) = outcome {
+                assert!(started >= run.ordered);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frame_whose_beginning_is_missing_says_so() {
+    let (config, entries) = first_run();
+    for from in [1, 30, 70, 150] {
+        let lost = [Entry::Lost { steps: 3 }];
+        let (begin, end) = entries[from..].split_at(40);
+        let of = begin.iter().chain(&lost).chain(&end[3..]);
+        let arrived = |entry: &&Entry| matches!(entry, Entry::Step(step) if matches!(step.event, Event::Arrived(_)));
+        let seen = of.clone().filter(arrived).count();
+        let (mut whole, mut partial, mut open) = (0, 0, 0);
+        for item in followed(&config, of) {
+            match item {
+                Item::Frame(frame) if frame.submission.is_whole => whole += 1,
+                Item::Frame(frame) => {
+                    partial += usize::from(frame.submission.arrived.is_some());
+                }
+                Item::Open(submission) => {
+                    assert!(!submission.is_whole);
+                    open += 1;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(whole + partial + open, seen);
+        assert!(whole > 10);
+    }
+}
+
+#[test]
+fn what_a_port_sent_is_found_before_and_behind_its_step() {
+    let (config, entries) = first_run();
+    for distance in [-2_isize, 3] {
+        let mut with = entries.clone();
+        let replies = entries
+            .iter()
+            .enumerate()
+            .rev()
+            .filter_map(|(at, entry)| match entry {
+                Entry::Step(step) => Some((at, step)),
+                _ => None,
+            });
+        for (at, step) in replies {
+            for action in &step.actions {
+                let Action::Reply(reply) = action else {
+                    continue;
+                };
+                let place = at.saturating_add_signed(distance).min(with.len());
+                let [decided, began, ended] = [1, 2, 3].map(|us| step.now + Nanos::from_micros(us));
+                let sent = Sent {
+                    ticket: reply.ticket,
+                    is_final: true,
+                    decided,
+                    began,
+                    ended,
+                };
+                with.insert(place, Entry::Sent(sent));
+            }
+        }
+        for item in followed(&config, &with) {
+            if let Item::Frame(frame) = item {
+                let sent = frame.sent.expect("it was sent");
+                assert_eq!(sent.decided, frame.decided + Nanos::from_micros(1));
+            }
+        }
+    }
 }
