@@ -11,13 +11,16 @@
 //! | writing one | [`Writer`] |
 //! | reading one | [`Recording`] |
 //! | what became of its frames and stages | [`frames`] |
+//! | the same in JSON, which plots show | [`messages`] |
 //! | whether the scheduler decides the same again | [`replay`](replay::replay) |
 #![forbid(unsafe_code)]
 
 mod entry;
 pub mod frames;
+pub mod messages;
 mod read;
 pub mod replay;
+mod seconds;
 mod setting;
 mod write;
 
