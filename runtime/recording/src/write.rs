@@ -9,6 +9,7 @@ use punctual_core::Instant;
 
 use crate::entry::{CHANNEL, Entry, SCHEMA, Sent, Step};
 use crate::messages::{Message, Messages, Topic};
+use crate::segment::Segment;
 use crate::setting::{SETTING, Setting};
 
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +22,6 @@ pub struct Writer<W: Write + Seek> {
     channel: u16,
     plots: Option<Plots>,
     sequence: u32,
-    segments: u64,
     /// Where other programs' clocks are, ahead of the scheduler's, in ns.
     ahead_ns: i64,
 }
@@ -33,7 +33,8 @@ struct Plots {
 }
 
 impl<W: Write + Seek> Writer<W> {
-    /// Begins a file, with the channels for plots ([`Topic`]). Its messages have the scheduler's time and `ahead_ns`: what the clock of the rest of the robot is ahead of it.
+    /// Begins a file, with the channels for plots ([`Topic`]). Its messages have the scheduler's time and `ahead_ns`: what the clock
+    /// of the rest of the robot is ahead of it.
     ///
     /// # Errors
     /// If nothing can be written.
@@ -62,7 +63,6 @@ impl<W: Write + Seek> Writer<W> {
             channel,
             plots: None,
             sequence: 0,
-            segments: 0,
             ahead_ns,
         };
         let setting = serde_json::to_vec(setting).expect("plain data always serialises");
@@ -84,15 +84,40 @@ impl<W: Write + Seek> Writer<W> {
         })?)
     }
 
-    /// Begins a segment, with the scheduler's state between two steps; what was written before is safe from then on.
+    /// Begins the segment of this number since the scheduler was made, with its state between two steps; what was written before
+    /// is safe from then on.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn segment(&mut self, at: Instant, state: Option<Vec<u8>>) -> Result<(), WriteError> {
+    pub fn segment(
+        &mut self,
+        number: u64,
+        at: Instant,
+        state: Option<Vec<u8>>,
+    ) -> Result<(), WriteError> {
         self.file.flush()?;
-        let number = self.segments;
-        self.segments += 1;
         self.entry(at, &Entry::Segment { number, state })
+    }
+
+    /// Writes a segment, whole.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn whole(&mut self, segment: &Segment) -> Result<(), WriteError> {
+        self.segment(segment.number, segment.from, segment.state.clone())?;
+        let mut now = segment.from;
+        for entry in segment.entries() {
+            match entry {
+                Entry::Step(step) => {
+                    now = step.now;
+                    self.step(step)?;
+                }
+                Entry::Sent(sent) => self.sent(sent)?,
+                Entry::Lost { steps } => self.lost(now, steps)?,
+                Entry::Segment { .. } => {}
+            }
+        }
+        Ok(())
     }
 
     /// # Errors

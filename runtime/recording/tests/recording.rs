@@ -155,7 +155,7 @@ fn written(mut writer: Writer<Cursor<Vec<u8>>>, entries: &[Entry]) -> Vec<u8> {
     let mut now = Instant::ZERO;
     for entry in entries {
         match entry.clone() {
-            Entry::Segment { state, .. } => writer.segment(now, state),
+            Entry::Segment { number, state } => writer.segment(number, now, state),
             Entry::Lost { steps } => writer.lost(now, steps),
             Entry::Step(step) => {
                 now = step.now;
