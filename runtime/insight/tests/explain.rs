@@ -95,14 +95,14 @@ fn a_late_frame_names_the_stage_that_was_slow() {
     let of_rear = |story: &&Story| story.frame.starts_with("rear/");
     let story = found.stories.iter().find(of_rear).expect("it is late");
     let broken = story.broken().expect("a stage was slow");
-    assert_eq!(broken.name, "stage 1 of streets");
+    assert_eq!(broken.name, "stage 0 of streets");
     assert_eq!(broken.bound_ns, Some(ms(2)));
     assert_eq!(broken.over_ns, Some(ms(58)));
 
     let ask = Ask::Frame(story.frame.parse().expect("it is one"));
     let text = explained(&setting, &entries, &ask).text(&ask, 80);
     assert!(
-        text.contains("stage 1 of streets: 60.000 ms, 58.000 ms more"),
+        text.contains("stage 0 of streets: 60.000 ms, 58.000 ms more"),
         "{text}"
     );
     let wide = text.lines().find(|line| line.chars().count() > 80);
@@ -118,7 +118,7 @@ fn a_frame_that_waited_too_long_names_what_ran_instead() {
         .iter()
         .filter(|story| story.frame.starts_with("front/"));
     let mut broken = of_front.filter_map(Story::broken);
-    let waited = broken.find(|part| part.name == "wait for stage 1");
+    let waited = broken.find(|part| part.name == "wait for stage 0");
     let longest = &waited.expect("`front` waits for `streets`").occupants[0];
     let tasks = longest.tasks.join(", ");
     assert_eq!((&*longest.model, &*tasks), ("streets", "rear"));
@@ -186,7 +186,7 @@ fn a_summary_counts_each_frame_once_and_says_how_to_go_on() {
     assert_eq!(summary.broke.values().sum::<u64>(), late);
     let text = found.text(&Ask::Summary, 80);
     assert!(
-        text.contains("--late") && text.contains("stage 1 of streets"),
+        text.contains("--late") && text.contains("stage 0 of streets"),
         "{text}"
     );
 }

@@ -24,8 +24,8 @@ pub struct History {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Occupant {
     pub model: String,
-    /// From 1.
-    pub stage: u16,
+    /// 0 is the first.
+    pub stage: u8,
     /// Its members' tasks.
     pub tasks: Vec<String>,
     pub runs: u64,
@@ -99,7 +99,7 @@ impl Occupant {
         let tasks: BTreeSet<String> = members.map(|frame| names.task(frame.task)).collect();
         Self {
             model: names.model(run.model),
-            stage: u16::from(run.stage.0) + 1,
+            stage: run.stage.0,
             tasks: tasks.into_iter().collect(),
             runs: 1,
             took_ns: took,

@@ -50,8 +50,8 @@ pub struct Rejected {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Running {
     pub model: String,
-    /// From 1.
-    pub stage: u16,
+    /// 0 is the first.
+    pub stage: u8,
     pub frames: Vec<String>,
     /// Since it was ordered.
     pub since_ns: Nanos,
@@ -146,7 +146,7 @@ impl<'t> Holders<'t> {
     fn running(self, partition: PartitionId, now: Instant) -> Vec<Running> {
         let running = self.blocking(partition).map(|run| Running {
             model: self.names.model(run.model),
-            stage: u16::from(run.stage.0) + 1,
+            stage: run.stage.0,
             frames: (run.members.iter())
                 .filter_map(|member| member.frame)
                 .map(|frame| self.names.frame(frame))

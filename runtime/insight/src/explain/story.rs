@@ -29,8 +29,8 @@ pub struct Story {
     pub latency_ns: Option<Nanos>,
     /// What was left then until the deadline; negative: it was late.
     pub margin_ns: Option<i64>,
-    /// The exit of its answer, from 1.
-    pub exit: Option<u16>,
+    /// The exit of its answer: 0 is the first.
+    pub exit: Option<u8>,
     pub confidence: Option<f32>,
     pub parts: Vec<Part>,
     /// The position of the first part that broke its bound.
@@ -92,7 +92,7 @@ impl<'t> Teller<'t> {
             decided_ns: frame.decided.since(captured),
             latency_ns: frame.latency(),
             margin_ns: frame.margin_ns(),
-            exit: exit.map(|exit: StageId| u16::from(exit.0) + 1),
+            exit: exit.map(|exit: StageId| exit.0),
             confidence: answer.map(|answer| answer.confidence.as_probability()),
             broke: parts.iter().position(|part| part.over_ns.is_some()),
             parts,
@@ -181,7 +181,7 @@ impl<'t> Way<'t> {
 
     fn run(&mut self, share: &Share) {
         let run = &*share.run;
-        let stage = u16::from(run.stage.0) + 1;
+        let stage = run.stage.0;
         self.wait(run);
         let Some((started, ended)) = run.span() else {
             return self.without_result(run, stage);
@@ -204,7 +204,7 @@ impl<'t> Way<'t> {
         part.detail = Some(detail);
     }
 
-    fn name(&self, run: &Run, stage: u16) -> String {
+    fn name(&self, run: &Run, stage: u8) -> String {
         format!("stage {stage} of {}", self.teller.names.model(run.model))
     }
 
@@ -224,7 +224,7 @@ impl<'t> Way<'t> {
             .and_then(|task| bounds.latest_start(task, stage, deadline));
         let bound = latest.map(|latest| latest.since(wait.from));
         let occupants = self.occupants(wait, partition);
-        let name = format!("wait for stage {}", u16::from(stage.0) + 1);
+        let name = format!("wait for stage {}", stage.0);
         let part = self.part(name, wait, bound);
         part.occupants = occupants;
     }
@@ -240,7 +240,7 @@ impl<'t> Way<'t> {
         history.during(wait, home, follower, bounds, names)
     }
 
-    fn without_result(&mut self, run: &Run, stage: u16) {
+    fn without_result(&mut self, run: &Run, stage: u8) {
         let Some(end) = run.end else { return };
         let span = Span {
             from: run.ordered,
@@ -292,7 +292,7 @@ impl<'t> Way<'t> {
                 .min(deadline - self.frame.submission.egress)
         });
         let running = self.running_at(to).map(|run| {
-            let stage = u16::from(run.stage.0) + 1;
+            let stage = run.stage.0;
             format!("{} still ran", self.name(run, stage))
         });
         let bound = due.map(|due| due.since(from));
