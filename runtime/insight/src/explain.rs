@@ -21,13 +21,13 @@ mod text;
 
 pub use ask::{Ask, FrameName, FrameNameError};
 pub use history::Occupant;
-pub use rejection::{Open, Rejected, Running};
+pub use rejection::{Open, Rejected, Reserved, Running};
 pub use story::{Part, Story};
 pub use summary::{Slowest, Summary, Task};
 
 use bounds::Bounds;
 use history::History;
-use rejection::Holders;
+use rejection::{Holders, Reservations};
 use story::Teller;
 use summary::Counting;
 
@@ -70,6 +70,7 @@ struct Explainer<'s> {
     ask: &'s Ask,
     follower: Follower,
     history: History,
+    reservations: Reservations,
     counting: Counting,
     /// The arithmetic of rejections, until their frames come.
     rejections: VecDeque<Rejection>,
@@ -94,6 +95,7 @@ impl<'s> Explainer<'s> {
             ask,
             follower: Follower::new(&setting.config),
             history: History::default(),
+            reservations: Reservations::of(setting.config.tasks.len()),
             counting: Counting::default(),
             rejections: VecDeque::new(),
             stories: Vec::new(),
@@ -106,6 +108,7 @@ impl<'s> Explainer<'s> {
         if let Entry::Step(step) = entry {
             self.counting.step(step.now);
             self.rejections(step);
+            self.reservations.step(step, self.bounds.config);
         }
         let mut items = Vec::new();
         self.follower.entry(entry, &mut |item| items.push(item));
@@ -118,6 +121,7 @@ impl<'s> Explainer<'s> {
             names: self.names,
             bounds: self.bounds,
             follower: &self.follower,
+            reservations: &self.reservations,
         };
         let (now, ask, names) = (step.now, self.ask, self.names);
         let replies = step.actions.iter().filter_map(|action| match action {
