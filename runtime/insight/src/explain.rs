@@ -160,14 +160,14 @@ impl<'s> Explainer<'s> {
         self.counting.frame(frame, self.names);
         let rejection = self.rejection_of(frame);
         let is_late = frame.reply.verdict == Verdict::Late;
-        let is_asked = self.ask.asks_for(&frame.reply, self.names);
+        let is_asked = self.ask.asks_for(&frame.reply, self.names) && self.is_slow_enough(frame);
         if !is_late && !is_asked {
             return;
         }
         let teller = Teller {
             names: self.names,
             bounds: self.bounds,
-            history: &self.history,
+            history: is_asked.then_some(&self.history),
             follower: &self.follower,
         };
         let story = teller.tell(frame, rejection);
@@ -186,6 +186,16 @@ impl<'s> Explainer<'s> {
         let at = self.rejections.iter().position(is_of)?;
         let found = self.rejections.remove(at);
         found.map(|rejection| rejection.arithmetic)
+    }
+
+    /// Whether it is among the slowest so far, if those are asked for.
+    fn is_slow_enough(&self, frame: &Frame) -> bool {
+        let Ask::Slowest(count) = self.ask else {
+            return true;
+        };
+        let has_room = self.stories.len() < (*count).min(STORIES_MAX);
+        let fastest = self.stories.last().map(|story| story.latency_ns);
+        has_room || fastest.is_some_and(|fastest| fastest < frame.latency())
     }
 
     fn keep(&mut self, story: Story) {
