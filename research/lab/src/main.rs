@@ -6,7 +6,6 @@ mod compare;
 #[cfg(test)]
 mod documented;
 mod plan;
-mod record;
 mod replay;
 mod simulate;
 mod workload;

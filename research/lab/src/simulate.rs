@@ -2,6 +2,7 @@
 
 use punctual_plan::PolicyChoice;
 use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use punctual_core::{Config, Instant, Nanos, PolicySpec, TaskId};
@@ -14,11 +15,11 @@ use punctual_report::{Table, percent};
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::fuzz::{Campaign, campaign};
 use punctual_simulator::outcome::Outcome;
+use punctual_simulator::recording::{self, Recording};
 use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::summary::Summary;
 
-use crate::record::Recording;
 use crate::workload::{self, Error};
 
 /// What to simulate.
@@ -168,17 +169,23 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
+/// How long a segment of a recording is, in virtual time.
+const SEGMENT: Nanos = Nanos::from_millis(1_000);
+
 fn recording_at(
     path: &Path,
     config: &Config,
     policy: &PolicyChoice,
     scenario: &Scenario,
-) -> Result<Recording, Error> {
+) -> Result<Recording<BufWriter<File>>, Error> {
     let file = File::create(path).map_err(|source| Error::Write {
         path: path.to_owned(),
         source,
     })?;
-    Recording::begin(file, config, policy, scenario).map_err(|source| unwritten(path, source))
+    let policy = serde_json::to_value(policy).expect("parameters are plain data");
+    let setting = recording::setting(scenario, config, policy);
+    Recording::begin(BufWriter::new(file), &setting, SEGMENT)
+        .map_err(|source| unwritten(path, source))
 }
 
 fn unwritten(path: &Path, source: WriteError) -> Error {
@@ -216,6 +223,7 @@ fn fuzz(options: &Options, cases: u64) -> Result<(), Error> {
         first: options.seed,
         cases,
         tries: SHRINKING_RUNS,
+        recorded: false,
     };
     let report = campaign(plan, &policies, |_| clock::now_ns() - started < limit_ns);
     drop(std::panic::take_hook());
