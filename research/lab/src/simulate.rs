@@ -20,6 +20,7 @@ use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::summary::Summary;
 
+use crate::what_if::sources;
 use crate::workload::{self, Error};
 
 /// What to simulate.
@@ -105,7 +106,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         policies,
         ..
     } = workload::document(name)?;
-    options.places.apply(&mut scenario);
+    options.places.apply(&mut scenario)?;
     if let Some(seconds) = options.seconds {
         scenario.length = Nanos::from_millis(seconds * 1000);
     }
@@ -196,7 +197,7 @@ fn unwritten(path: &Path, source: WriteError) -> Error {
 }
 
 /// What the auditor says.
-fn audited(auditor: &Auditor) -> Result<(), Error> {
+pub fn audited(auditor: &Auditor) -> Result<(), Error> {
     let findings = auditor.findings();
     if findings.total() == 0 {
         output::note(format_args!("the auditor found nothing"));
@@ -281,6 +282,9 @@ fn text(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
         effort.worst_prediction,
         span(outcome.summary().reject_us),
     ));
+    if let Some(times) = &outcome.times {
+        text.push_str(&format!("{}\n", sources(times)));
+    }
     text
 }
 
@@ -340,6 +344,7 @@ fn json(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
         "tasks": tasks,
         "effort": outcome.effort,
         "ending": outcome.ending,
+        "times": outcome.times,
         "utilisation": outcome.effort.utilisation(outcome.ended),
     });
     serde_json::to_string_pretty(&json).expect("plain data")

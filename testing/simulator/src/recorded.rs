@@ -2,8 +2,9 @@
 //! the time that they took.
 //!
 //! A stage takes what was measured for the same frame, batch size and number of compute units. Where that was not measured, as
-//! another policy goes deeper or chooses another batch, it is drawn from what was measured for other frames; where nothing was
-//! measured, it is the plan's budget. [`TimeSources`] says how often each was the case.
+//! another policy goes deeper or chooses another batch, it is drawn from what was measured for other frames; where the stage never ran
+//! so, what it took otherwise is scaled as the budgets say; where it never ran, it takes the plan's budget. [`TimeSources`] says how
+//! often each was the case.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use punctual_core::{
     Reply, StageId, StageTime,
 };
 use punctual_types::Random;
+use serde::Serialize;
 
 use crate::arrivals::{Source, Submission};
 use crate::observer::Observer;
@@ -29,8 +31,8 @@ pub struct Recorded {
     pub config: Config,
     /// By rising time of submission.
     pub frames: Vec<Frame>,
-    /// How long stages took, each list in the order of the recording.
-    pub times: BTreeMap<StageRun, Vec<Nanos>>,
+    /// How long stages took.
+    pub times: BTreeMap<StageRun, Measurements>,
     /// How long transfers of a model's weights took.
     pub transfers: BTreeMap<ModelId, Vec<Nanos>>,
 }
@@ -67,13 +69,35 @@ pub struct StageRun {
     pub units: u16,
 }
 
+/// How long a stage took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measurements {
+    /// What it was planned to take.
+    pub budget: Nanos,
+    /// In the order of the recording.
+    pub took: Vec<Nanos>,
+}
+
+impl Measurements {
+    /// None yet.
+    #[must_use]
+    pub const fn with(budget: Nanos) -> Self {
+        Self {
+            budget,
+            took: Vec::new(),
+        }
+    }
+}
+
 /// Where the times of the stages that ran come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TimeSources {
     /// Measured for the same frame.
     pub own: u64,
     /// Drawn from what was measured for other frames.
     pub drawn: u64,
+    /// Measured at another batch size or on other units, and scaled as the budgets say.
+    pub scaled: u64,
     /// The plan's budget.
     pub planned: u64,
 }
@@ -108,11 +132,35 @@ impl Recorded {
         Some((stage.confidence, stage.right))
     }
 
-    /// What was measured for a frame.
-    fn own(&self, sample: u32, run: StageRun) -> Option<Nanos> {
+    /// How a stage of a frame ran.
+    fn ran(&self, sample: u32, run: StageRun) -> Option<Ran> {
         let frame = self.frames.get(sample as usize)?;
         let ran = frame.stages.get(run.stage.index())?.ran?;
-        (ran.run == run).then_some(ran.took)
+        (ran.run.model == run.model).then_some(ran)
+    }
+
+    /// What a stage takes at a batch size and on units, by how it ran otherwise.
+    fn scaled(&self, ran: Ran, budget: Nanos) -> Option<Nanos> {
+        let planned = self.times.get(&ran.run)?.budget.as_nanos().max(1);
+        let took = u128::from(ran.took.as_nanos()) * u128::from(budget.as_nanos());
+        Some(Nanos::new(
+            u64::try_from(took / u128::from(planned)).unwrap_or(u64::MAX),
+        ))
+    }
+
+    /// How a stage ran for other frames, whatever the batch size and the units; a random one.
+    fn any(&self, run: StageRun, random: &mut Random) -> Option<Ran> {
+        let (least, most) = ((u8::MIN, u16::MIN), (u8::MAX, u16::MAX));
+        let sized = |(batch, units)| StageRun {
+            batch,
+            units,
+            ..run
+        };
+        let all = self.times.range(sized(least)..=sized(most));
+        let runs = all.clone().count() as u64;
+        let (run, measured) = all.clone().nth(random.below(runs.max(1)) as usize)?;
+        let took = drawn(random, &measured.took)?;
+        Some(Ran { run: *run, took })
     }
 }
 
@@ -236,24 +284,40 @@ impl Measured {
         };
         let members = infer.members.iter();
         let samples = members.map(|member| self.in_buffer[usize::from(member.buffer)]);
-        let own = samples.filter_map(|sample| self.recorded.own(sample, run));
-        if let Some(own) = own.max() {
+        let ran: Vec<Ran> = samples
+            .filter_map(|sample| self.recorded.ran(sample, run))
+            .collect();
+        let own = ran.iter().filter(|ran| ran.run == run);
+        if let Some(own) = own.map(|ran| ran.took).max() {
             self.sources.own += 1;
             return own;
         }
         let others = self.recorded.times.get(&run);
-        if let Some(drawn) = drawn(&mut self.random, others) {
+        if let Some(drawn) = others.and_then(|others| drawn(&mut self.random, &others.took)) {
             self.sources.drawn += 1;
             return drawn;
+        }
+        let own = ran
+            .iter()
+            .filter_map(|ran| self.recorded.scaled(*ran, budget));
+        let scaled = own.max().or_else(|| {
+            let any = self.recorded.any(run, &mut self.random)?;
+            self.recorded.scaled(any, budget)
+        });
+        if let Some(scaled) = scaled {
+            self.sources.scaled += 1;
+            return scaled;
         }
         self.sources.planned += 1;
         budget
     }
 }
 
-fn drawn(random: &mut Random, from: Option<&Vec<Nanos>>) -> Option<Nanos> {
-    let from = from.filter(|times| !times.is_empty())?;
-    Some(from[random.below(from.len() as u64) as usize])
+fn drawn(random: &mut Random, from: &[Nanos]) -> Option<Nanos> {
+    if from.is_empty() {
+        return None;
+    }
+    from.get(random.below(from.len() as u64) as usize).copied()
 }
 
 impl Timing for Measured {
@@ -270,7 +334,7 @@ impl Timing for Measured {
 
     fn transfer(&mut self, model: ModelId, _: Instant, load: Nanos) -> Nanos {
         let measured = self.recorded.transfers.get(&model);
-        let drawn = drawn(&mut self.random, measured);
+        let drawn = measured.and_then(|took| drawn(&mut self.random, took));
         drawn.unwrap_or(load).max(Nanos::new(1))
     }
 
