@@ -10,7 +10,7 @@ use punctual_evaluation::experiments;
 use punctual_evaluation::format::Workload;
 use punctual_evaluation::report::{self, Recorder, Row, span};
 use punctual_platform::{clock, output};
-use punctual_recording::WriteError;
+use punctual_recording::{SEGMENT, WriteError};
 use punctual_report::{Table, percent};
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::fuzz::{Campaign, campaign};
@@ -169,9 +169,6 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     Ok(())
 }
-
-/// How long a segment of a recording is, in virtual time.
-const SEGMENT: Nanos = Nanos::from_millis(1_000);
 
 fn recording_at(
     path: &Path,

@@ -15,7 +15,9 @@ pub struct Recording<W: Write + Seek> {
     step: Option<Step>,
     /// How long a segment is, in virtual time.
     segment: Nanos,
-    /// When the next segment begins.
+    /// The present segment's number.
+    number: u64,
+    /// When the next one begins.
     next: Instant,
     /// The first failure: nothing is written any more.
     failed: Option<WriteError>,
@@ -29,11 +31,12 @@ impl<W: Write + Seek> Recording<W> {
     pub fn begin(out: W, setting: &Setting, segment: Nanos) -> Result<Self, WriteError> {
         // Virtual time is its own clock.
         let mut writer = Writer::new(out, 0, setting)?;
-        writer.segment(Instant::ZERO, None)?;
+        writer.segment(0, Instant::ZERO, None)?;
         Ok(Self {
             writer,
             step: None,
             segment,
+            number: 0,
             next: Instant::ZERO + segment,
             failed: None,
         })
@@ -57,7 +60,8 @@ impl<W: Write + Seek> Recording<W> {
             return Ok(());
         }
         self.next = now + self.segment;
-        self.writer.segment(now, scheduler.state())
+        self.number += 1;
+        self.writer.segment(self.number, now, scheduler.state())
     }
 }
 

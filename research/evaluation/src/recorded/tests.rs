@@ -226,7 +226,7 @@ fn rewritten(file: &[u8], change: impl Fn(Vec<Entry>) -> Vec<Entry>) -> Vec<u8> 
     let mut now = Instant::ZERO;
     for entry in change(entries) {
         match entry {
-            Entry::Segment { state, .. } => writer.segment(now, state),
+            Entry::Segment { number, state } => writer.segment(number, now, state),
             Entry::Lost { steps } => writer.lost(now, steps),
             Entry::Step(step) => {
                 now = step.now;
