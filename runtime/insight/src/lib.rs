@@ -1,2 +1,23 @@
 //! What a recording shows.
+//!
+//! | to find | look at |
+//! |---|---|
+//! | a trace for Perfetto | [`trace()`] |
+//! | its format | `perfetto`; its tracks and arrows: `tracks`, `flows` |
+//! | how long stages were expected to take, and took | [`Expected`] |
+//! | a profile from the field | [`Field`] |
 #![forbid(unsafe_code)]
+
+mod expected;
+mod field;
+mod flows;
+mod lanes;
+mod loads;
+mod perfetto;
+mod trace;
+mod tracks;
+mod words;
+
+pub use expected::{Cell, Expected, Row};
+pub use field::{Field, FieldProfile};
+pub use trace::{TraceError, Traced, trace};
