@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::{ModelId, Nanos, PartitionId, StageId, StageTime};
+use punctual_core::{ModelId, PartitionId, StageId, StageTime};
 use punctual_model::{Quantiles, Samples};
 use punctual_recording::Names;
 use punctual_recording::frames::{Outcome, Run};

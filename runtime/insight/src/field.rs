@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{FieldFigure, FieldFigures, Profile, Quantiles, Samples, StageProfile};
+use punctual_model::{FieldFigure, Profile, Quantiles, Samples, StageProfile};
 use punctual_recording::frames::{Outcome, Run};
 use punctual_report::{Column, Table, Text};
 

@@ -39,19 +39,22 @@ pub struct Traced {
     pub left_out: u64,
 }
 
-/// Writes a recording as a trace in Perfetto's format, as it is read: the memory that it takes does not grow with either.
+/// Writes a recording as a trace in Perfetto's format, as it is read: the memory that it takes does not grow with either. The
+/// time of day is `ahead_ns` ahead of the recording's clock; 0 if that is no clock of this world.
 ///
 /// # Errors
 /// The first entry that cannot be read, or the first failure to write.
 pub fn trace(
     entries: impl IntoIterator<Item = Result<Entry, ReadError>>,
     setting: &Setting,
+    ahead_ns: i64,
     out: impl Write,
 ) -> Result<Traced, TraceError> {
     let mut tracer = Tracer {
         names: &setting.names,
         tracks: Tracks::new(Writer::new(out)?, &setting.names),
         flows: Flows::default(),
+        ahead_ns: Some(ahead_ns).filter(|ahead| *ahead != 0),
         busy: HashMap::new(),
         ends: HashMap::new(),
         open: 0,
@@ -82,6 +85,8 @@ struct Tracer<'n, W: Write> {
     names: &'n Names,
     tracks: Tracks<'n, W>,
     flows: Flows,
+    /// None once the trace says it.
+    ahead_ns: Option<i64>,
     busy: HashMap<PartitionId, Busy>,
     /// Where the last run of a partition ended.
     ends: HashMap<PartitionId, Instant>,
@@ -95,6 +100,9 @@ struct Tracer<'n, W: Write> {
 impl<W: Write> Tracer<'_, W> {
     fn step(&mut self, step: &Step, follower: &Follower) -> io::Result<()> {
         self.traced.steps += 1;
+        if let Some(ahead_ns) = self.ahead_ns.take() {
+            self.tracks.clock(step.now, ahead_ns)?;
+        }
         let flows = self.flows.of_step(step, follower);
         let slice = Slice {
             from: step.now,

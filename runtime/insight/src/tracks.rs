@@ -159,6 +159,12 @@ impl<'n, W: Write> Tracks<'n, W> {
         self.left_out
     }
 
+    /// Says which time of day an instant is.
+    pub(crate) fn clock(&mut self, at: Instant, ahead_ns: i64) -> io::Result<()> {
+        let at = at.as_nanos();
+        self.out.clock(at, at.saturating_add_signed(ahead_ns))
+    }
+
     pub(crate) fn slice(&mut self, track: Track, slice: Slice) -> io::Result<()> {
         let (from, to) = (slice.from, slice.to.max(slice.from));
         let lanes = self.lanes.entry(track).or_default();

@@ -117,6 +117,23 @@ impl<'f> Recording<'f> {
         serde_json::from_slice(&attached).map_err(ReadError::Setting)
     }
 
+    /// The time of day ahead of the scheduler's clock, in ns; none if there is no step. Simulations have their own time: 0.
+    #[must_use]
+    pub fn ahead_ns(&self) -> Option<i64> {
+        let records = Records::of(self.bytes).ok()?;
+        records.map_while(Result::ok).find_map(|record| {
+            let Record::Message { header, data } = record else {
+                return None;
+            };
+            match postcard::from_bytes(&data) {
+                Ok(Entry::Step(step)) if header.channel_id == self.channel => {
+                    Some((header.log_time.wrapping_sub(step.now.as_nanos())) as i64)
+                }
+                _ => None,
+            }
+        })
+    }
+
     /// A file that belongs to it.
     #[must_use]
     pub fn attachment(&self, name: &str) -> Option<Cow<'f, [u8]>> {
