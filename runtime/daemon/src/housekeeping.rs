@@ -23,6 +23,7 @@ use crate::manager::Manager;
 use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
 use crate::rate_limit::{RateLimit, log_limited};
+use crate::recorder::Trigger;
 use crate::report::State;
 use crate::rt_events;
 use crate::threads::Threads;
@@ -151,10 +152,19 @@ impl Housekeeping {
         while let Some(signal) = self.signals.next(Some(0)) {
             match signal {
                 Signal::Report => self.report_now(),
+                Signal::Record => self.record_now(),
                 Signal::Terminate | Signal::Interrupt | Signal::HangUp | Signal::Quit => {
                     self.signalled += 1;
                 }
             }
+        }
+    }
+
+    /// Has what is recorded written.
+    fn record_now(&mut self) {
+        match &self.observer.recorder {
+            Some(recorder) => recorder.dump(Trigger::Requested),
+            None => log_limited!(self.log, Level::Warn, "SIGUSR2: nothing is recorded"),
         }
     }
 
@@ -201,9 +211,16 @@ impl Housekeeping {
             Health::Starved => {
                 manager.alive(now_ns);
                 self.shed(true);
+                self.record(Trigger::Starved);
             }
             Health::Silent => self.shed(true),
             Health::Stuck => self.end_stuck(),
+        }
+    }
+
+    fn record(&self, trigger: Trigger) {
+        if let Some(recorder) = &self.observer.recorder {
+            recorder.dump(trigger);
         }
     }
 
@@ -225,6 +242,9 @@ impl Housekeeping {
             let said = watchdog::sentence(&silent);
             error!(event = STUCK, thread = silent.thread.as_str(); "{said}");
             self.manager.notifier.stopping(&said);
+        }
+        if let Some(recorder) = &self.observer.recorder {
+            recorder.dump_and_wait(Trigger::Stuck);
         }
         error!(
             "a real-time thread is stuck: terminating, so that the service manager restarts the daemon"
@@ -314,6 +334,9 @@ impl Housekeeping {
         let report = self
             .observer
             .report(State::Terminated, self.acceptor.report());
+        if let Some(recorder) = self.observer.recorder.take() {
+            recorder.end();
+        }
         let lost: u64 = report.tasks.iter().map(|task| task.lost).sum();
         let written = self.report.as_ref().is_none_or(|path| {
             let outcome = report.write(path);

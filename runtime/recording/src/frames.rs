@@ -216,6 +216,14 @@ impl Frame {
         Some(self.received()?.since(self.reply.captured))
     }
 
+    /// From then until the deadline; negative: it was late.
+    #[must_use]
+    pub fn margin_ns(&self) -> Option<i64> {
+        let (due, received) = (self.due()?.as_nanos(), self.received()?.as_nanos());
+        let wide = i128::from(due) - i128::from(received);
+        Some(i64::try_from(wide).unwrap_or(i64::MAX))
+    }
+
     /// The deadline, unless its task has none.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {

@@ -8,20 +8,32 @@
 //! |---|---|
 //! | what is in a recording | [`Entry`] |
 //! | what its scheduler was made from | [`Setting`] |
+//! | from a real-time thread to segments | [`ring`], [`Collector`] |
+//! | the newest seconds, in memory | [`BlackBox`] |
 //! | writing one | [`Writer`] |
 //! | reading one | [`Recording`] |
 //! | what became of its frames and stages | [`frames`] |
+//! | the same in JSON, which plots show | [`messages`] |
 //! | whether the scheduler decides the same again | [`replay`](replay::replay) |
 #![forbid(unsafe_code)]
 
+mod black_box;
+mod collector;
 mod entry;
 pub mod frames;
+pub mod messages;
 mod read;
 pub mod replay;
+pub mod ring;
+mod seconds;
+mod segment;
 mod setting;
 mod write;
 
+pub use black_box::BlackBox;
+pub use collector::{Collector, SEGMENT};
 pub use entry::{CHANNEL, Entry, SCHEMA, Sent, Step};
 pub use read::{End, Entries, ReadError, Recording};
+pub use segment::Segment;
 pub use setting::{Names, SETTING, Setting};
 pub use write::{WriteError, Writer};

@@ -1,6 +1,8 @@
 //! Runs in virtual time, recorded, read and replayed.
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use punctual_core::{
@@ -11,6 +13,7 @@ use punctual_policy_testing::plans::random_plan;
 use punctual_policy_testing::weather::Weather;
 use punctual_policy_testing::world::World;
 use punctual_recording::frames::{Follower, Item, Outcome};
+use punctual_recording::messages::Topic;
 use punctual_recording::replay::{ReplayError, Replayed, replay};
 use punctual_recording::{
     CHANNEL, End, Entry, Names, ReadError, Recording, Sent, Setting, Step, Writer,
@@ -141,14 +144,18 @@ fn setting() -> Setting {
 }
 
 fn file(entries: &[Entry]) -> Vec<u8> {
-    let mut writer = Writer::new(Cursor::new(Vec::new()), 0, &setting()).expect("memory");
+    let writer = Writer::bare(Cursor::new(Vec::new()), 0, &setting());
+    written(writer.expect("memory"), entries)
+}
+
+fn written(mut writer: Writer<Cursor<Vec<u8>>>, entries: &[Entry]) -> Vec<u8> {
     writer
         .attach("plan.json", "application/json", b"{}")
         .expect("memory");
     let mut now = Instant::ZERO;
     for entry in entries {
         match entry.clone() {
-            Entry::Segment { state, .. } => writer.segment(now, state),
+            Entry::Segment { number, state } => writer.segment(number, now, state),
             Entry::Lost { steps } => writer.lost(now, steps),
             Entry::Step(step) => {
                 now = step.now;
@@ -435,4 +442,123 @@ fn what_a_port_sent_is_found_before_and_behind_its_step() {
             }
         }
     }
+}
+
+/// A recording with the channels for plots, an hour behind the clocks of others.
+fn plotted(config: &Config, entries: &[Entry]) -> Vec<u8> {
+    let setting = Setting {
+        config: config.clone(),
+        ..setting()
+    };
+    let writer = Writer::new(Cursor::new(Vec::new()), 3_600_000_000_000, &setting);
+    written(writer.expect("memory"), entries)
+}
+
+#[test]
+fn plots_have_a_message_for_each_verdict_and_each_run_as_their_schema_says() {
+    let (config, entries) = first_run();
+    let file = plotted(&config, &entries);
+    let read: Vec<Entry> = Recording::of(&file)
+        .expect("it is one")
+        .entries()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(read, entries, "the scheduler's channel is the same");
+
+    let mut of: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
+    for message in mcap::MessageStream::new(&file).expect("it is one") {
+        let message = message.expect("it is whole");
+        assert!(message.log_time >= 3_600_000_000_000);
+        if message.channel.message_encoding == "json" {
+            let value = serde_json::from_slice(&message.data).expect("JSON");
+            let topic = message.channel.topic.clone();
+            of.entry(topic).or_default().push(value);
+        }
+    }
+    for topic in Topic::ALL {
+        let schema = topic.schema();
+        let fields = schema["properties"].as_object().expect("it has fields");
+        let required = schema["required"].as_array().expect("it has some");
+        for message in &of[topic.name()] {
+            for (name, value) in message.as_object().expect("an object") {
+                let kind = fields[name]["type"].as_str().expect("one type");
+                assert!(is_of(value, kind), "{name}: {value} is no {kind}");
+            }
+            let has = |name: &serde_json::Value| message.get(name.as_str().expect("a name"));
+            assert!(required.iter().all(|name| has(name).is_some()), "{message}");
+        }
+    }
+    let count =
+        |is: fn(&Action) -> bool| actions(&entries).filter(|(_, action)| is(action)).count();
+    assert_eq!(
+        of["/punctual/frames"].len(),
+        count(|action| matches!(action, Action::Reply(_)))
+    );
+    assert_eq!(
+        of["/punctual/stages"].len(),
+        count(|action| matches!(action, Action::Infer(_)))
+    );
+    let sum = |name: &str| -> u64 {
+        let tasks = of["/punctual/tasks"].iter();
+        tasks
+            .map(|second| second[name].as_u64().expect("a number"))
+            .sum()
+    };
+    let verdicts = ["on_time", "late", "rejected", "failed"].map(sum);
+    assert_eq!(verdicts.iter().sum::<u64>(), sum("submitted"));
+    assert_eq!(sum("submitted") as usize, of["/punctual/frames"].len());
+}
+
+fn is_of(value: &serde_json::Value, kind: &str) -> bool {
+    match kind {
+        "string" => value.is_string(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        _ => false,
+    }
+}
+
+/// Reads standard input by the package `mcap`, and prints each channel with its messages' fields.
+const READER: &str = "
+import io, json, sys
+from mcap.reader import make_reader
+reader = make_reader(io.BytesIO(sys.stdin.buffer.read()), validate_crcs=True)
+for schema, channel, message in reader.iter_messages():
+    if channel.message_encoding == 'json':
+        assert schema.encoding == 'jsonschema', schema
+        assert set(json.loads(message.data)) <= set(json.loads(schema.data)['properties'])
+        print(channel.topic)
+for attachment in reader.iter_attachments():
+    print(attachment.name)
+";
+
+#[test]
+fn the_reader_of_others_reads_a_recording() {
+    let python = |code: &str| {
+        let mut python = Command::new("python3");
+        python.args(["-c", code]).stdin(Stdio::piped());
+        python.stdout(Stdio::piped()).stderr(Stdio::piped());
+        python
+    };
+    let has = python("import mcap.reader").output();
+    if !has.is_ok_and(|has| has.status.success()) {
+        eprintln!("skipped: python3 has no package `mcap` (pip install mcap)");
+        return;
+    }
+    let (config, entries) = first_run();
+    let file = plotted(&config, &entries);
+    let mut child = python(READER).spawn().expect("it started before");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    std::io::Write::write_all(&mut stdin, &file).expect("it reads all");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let found = String::from_utf8_lossy(&output.stdout);
+    for topic in Topic::ALL {
+        assert!(found.lines().any(|line| line == topic.name()), "{found}");
+    }
+    assert!(found.contains("setting.json"), "{found}");
 }

@@ -29,9 +29,8 @@ const DELIVERIES_MAX: usize = punctual_core::STAGES_MAX;
 /// Records that were sent before the recording had the step that decided them.
 const EARLY_MAX: usize = 256;
 
-/// Frames that have their verdict and wait for the rest, and how long they wait in the recording's time.
+/// Frames that have their verdict and wait for the rest.
 const ENDED_MAX: usize = 256;
-const PATIENCE: Nanos = Nanos::from_millis(1_000);
 
 /// Follows a recording, entry by entry.
 #[derive(Debug)]
@@ -49,6 +48,9 @@ pub struct Follower {
 }
 
 impl Follower {
+    /// How long a frame that has its verdict waits for the rest, in the recording's time.
+    pub(crate) const PATIENCE: Nanos = Nanos::from_millis(1_000);
+
     #[must_use]
     pub fn new(plan: &Config) -> Self {
         Self {
@@ -388,7 +390,8 @@ impl Follower {
     fn release(&mut self, sink: &mut impl FnMut(Item)) {
         while let Some(frame) = self.ended.front() {
             let waited = self.now.since(frame.decided);
-            let goes = frame.is_complete() || waited > PATIENCE || self.ended.len() > ENDED_MAX;
+            let goes =
+                frame.is_complete() || waited > Self::PATIENCE || self.ended.len() > ENDED_MAX;
             if !goes {
                 return;
             }
