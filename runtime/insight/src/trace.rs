@@ -5,14 +5,15 @@ use std::io::{self, Write};
 
 use punctual_core::{Action, ClientId, Event, Instant, Nanos, PartitionId};
 use punctual_recording::frames::{
-    Delivered, Follower, Frame, Item, Note, Outcome, Preparation, Run, Sending, Submission,
-    Transfer, What,
+    Delivered, Follower, Frame, Item, Note, Preparation, Run, Sending, Submission, Transfer, What,
 };
 use punctual_recording::{Entry, Names, ReadError, Setting, Step};
 
 use crate::flows::Flows;
 use crate::loads::{Busy, Load};
+use crate::parts::{self, Spent};
 use crate::perfetto::{Details, Happening, Writer};
+use crate::runs::occupied;
 use crate::tracks::{Mark, Part, Slice, Track, Tracks};
 use crate::words;
 
@@ -56,7 +57,7 @@ pub fn trace(
         flows: Flows::default(),
         ahead_ns: Some(ahead_ns).filter(|ahead| *ahead != 0),
         busy: HashMap::new(),
-        ends: HashMap::new(),
+        free: HashMap::new(),
         open: 0,
         end: Instant::ZERO,
         traced: Traced::default(),
@@ -89,7 +90,7 @@ struct Tracer<'n, W: Write> {
     ahead_ns: Option<i64>,
     busy: HashMap<PartitionId, Busy>,
     /// Where the last run of a partition ended.
-    ends: HashMap<PartitionId, Instant>,
+    free: HashMap<PartitionId, Instant>,
     /// Frames that arrived and have no verdict.
     open: i64,
     /// Of the recording.
@@ -157,21 +158,12 @@ impl<W: Write> Tracer<'_, W> {
             details: self.details_of(run),
         };
         let track = Track::Partition(run.partition);
-        let Some(end) = run.end else {
-            return self.tracks.instant(track, run.ordered, what);
+        let free = self.free.get(&run.partition).copied().unwrap_or_default();
+        let Some((from, to)) = occupied(run, free) else {
+            let at = run.end.map_or(run.ordered, |end| end.learned);
+            return self.tracks.instant(track, at, what);
         };
-        let before = self.ends.get(&run.partition).copied();
-        let (from, to) = match end.outcome {
-            Outcome::Finished { started, measured } => (started, started + measured),
-            // When it began is not recorded: as soon as it might, at the earliest.
-            Outcome::Preempted | Outcome::Failed => {
-                let earliest = run.ordered.max(run.window.earliest);
-                (earliest.max(before.unwrap_or_default()), end.learned)
-            }
-            Outcome::NotRun => return self.tracks.instant(track, end.learned, what),
-        };
-        self.ends
-            .insert(run.partition, before.unwrap_or_default().max(to));
+        self.free.insert(run.partition, free.max(to));
         self.load(run.partition, from, to)?;
         let mut marks = Vec::new();
         if let Some(time) = run.time.filter(|_| run.overrun() > Nanos::ZERO) {
@@ -196,7 +188,7 @@ impl<W: Write> Tracer<'_, W> {
             .number("stage", run.stage.0)
             .number("batch", run.batch)
             .number("members", run.members.len())
-            .text("outcome", outcome(run));
+            .text("outcome", words::outcome(run));
         if let Some(time) = run.time {
             details = details.real("budget ms", words::ms(time.budget));
         }
@@ -244,7 +236,11 @@ impl<W: Write> Tracer<'_, W> {
             from: reply.captured.min(frame.decided),
             to: end.max(frame.decided),
             what: Happening {
-                name: format!("{} {}", words::verdict(reply.verdict), words::frame(frame)),
+                name: format!(
+                    "{} {}",
+                    words::verdict(reply.verdict),
+                    words::frame(submission.id)
+                ),
                 details: details_of(frame),
                 flows: self.flows_of(submission),
             },
@@ -256,14 +252,8 @@ impl<W: Write> Tracer<'_, W> {
         if let Some(sent) = frame.sent {
             self.sent(submission, sent, "verdict")?;
         }
-        match (frame.due(), frame.received()) {
-            (Some(due), Some(received)) => {
-                let left = due.since(received).as_nanos();
-                let over = received.since(due).as_nanos();
-                let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
-                let slack = signed(left) - signed(over);
-                self.tracks.count(Track::Slack(task), received, slack)
-            }
+        match (frame.margin_ns(), frame.received()) {
+            (Some(margin), Some(at)) => self.tracks.count(Track::Slack(task), at, margin),
             _ => Ok(()),
         }
     }
@@ -272,12 +262,11 @@ impl<W: Write> Tracer<'_, W> {
     fn open(&mut self, submission: &Submission) -> io::Result<()> {
         self.traced.open += 1;
         let from = submission.captured;
-        let ticket = submission.id.ticket;
         let slice = Slice {
             from,
             to: self.end.max(from),
             what: Happening {
-                name: format!("no verdict {}/{}", ticket.client.0, ticket.sequence),
+                name: format!("no verdict {}", words::frame(submission.id)),
                 flows: self.flows_of(submission),
                 details: Details::default(),
             },
@@ -397,43 +386,13 @@ impl<W: Write> Tracer<'_, W> {
     }
 
     fn note(&mut self, note: &Note) -> io::Result<()> {
-        let text = match note.what {
-            // A segment's beginning is of no interest to people.
-            What::Segment { .. } => return Ok(()),
-            What::Lost { steps } => {
-                self.traced.lost = self.traced.lost.saturating_add(steps);
-                format!("{steps} steps are lost")
-            }
-            What::Unloaded { model } => format!("{} unloaded", self.names.model(model)),
-            What::Demoted(demotion) => {
-                let (model, partition) = (demotion.model, demotion.partition);
-                let (model, partition) = (self.names.model(model), self.names.partition(partition));
-                format!("{model} demoted on {partition}")
-            }
-            What::Reinstated { partition, model } => {
-                let (model, partition) = (self.names.model(model), self.names.partition(partition));
-                format!("{model} reinstated on {partition}")
-            }
-            What::Preempted { partition, .. } => {
-                format!("preempts {}", self.names.partition(partition))
-            }
-            What::Starved { partition, starved } => {
-                let partition = self.names.partition(partition);
-                let runs = if starved {
-                    "does not run"
-                } else {
-                    "runs again"
-                };
-                format!("{partition} {runs}")
-            }
-            What::Shed { hold } => {
-                let sheds = if hold { "sheds" } else { "no longer sheds" };
-                format!("{sheds} best-effort work")
-            }
-            What::ClientGone { client } => format!("client {} is gone", client.0),
-            What::Drain => "drains".to_owned(),
-        };
-        self.tracks.instant(Track::Scheduler, note.at, named(&text))
+        if let What::Lost { steps } = note.what {
+            self.traced.lost = self.traced.lost.saturating_add(steps);
+        }
+        match words::note(note, self.names) {
+            Some(text) => self.tracks.instant(Track::Scheduler, note.at, named(&text)),
+            None => Ok(()),
+        }
     }
 
     fn finish(mut self) -> io::Result<Traced> {
@@ -455,42 +414,13 @@ fn named(name: &str) -> Happening {
     }
 }
 
-const fn outcome(run: &Run) -> &'static str {
-    match run.end {
-        None => "not recorded",
-        Some(end) => match end.outcome {
-            Outcome::Finished { .. } => "finished",
-            Outcome::NotRun => "not run: its window was over",
-            Outcome::Preempted => "preempted",
-            Outcome::Failed => "failed",
-        },
-    }
-}
-
-/// Where the time of a frame went. It waits in between.
 fn parts(submission: &Submission, names: &Names) -> Vec<Part> {
-    let part = |from, to, name: &str| Part {
-        from,
-        to,
-        what: named(name),
+    let part = |spent: Spent| Part {
+        from: spent.from,
+        to: spent.to,
+        what: named(&spent.name),
     };
-    let mut parts = Vec::new();
-    if let Some(arrived) = submission.arrived {
-        parts.push(part(submission.captured, arrived, "channel"));
-    }
-    if let Some(preparation) = &submission.preparation
-        && let Some(end) = preparation.end
-    {
-        parts.push(part(preparation.ordered, end.learned, "prepare"));
-    }
-    for share in &submission.runs {
-        if let Some((started, ended)) = share.run.span() {
-            let partition = names.partition(share.run.partition);
-            let name = format!("stage {} on {partition}", share.run.stage.0);
-            parts.push(part(started, ended, &name));
-        }
-    }
-    parts
+    parts::of(submission, names).into_iter().map(part).collect()
 }
 
 fn marks(submission: &Submission) -> Vec<Mark> {

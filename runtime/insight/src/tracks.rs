@@ -31,6 +31,13 @@ pub(crate) enum Track {
     Slack(TaskId),
 }
 
+/// Where a track stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) group: Option<Group>,
+    rank: usize,
+}
+
 /// In the order in which they stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Group {
@@ -42,7 +49,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Tasks => "Tasks",
             Self::Partitions => "Partitions",
@@ -65,6 +72,14 @@ impl Track {
         }
     }
 
+    /// Tracks are drawn by it: groups stand together.
+    pub(crate) fn place(self) -> Place {
+        Place {
+            group: self.group(),
+            rank: self.rank(),
+        }
+    }
+
     /// Its place among those of its group.
     fn rank(self) -> usize {
         // Ids have 16 bits, so each kind has a range of its own.
@@ -83,7 +98,7 @@ impl Track {
         }
     }
 
-    fn name(self, names: &Names) -> String {
+    pub(crate) fn name(self, names: &Names) -> String {
         match self {
             Self::Scheduler => "Scheduler".to_owned(),
             Self::Group(group) => group.name().to_owned(),
