@@ -8,7 +8,7 @@ mod sibling;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
-    board, calibrate, camera, check, compile, daemon, inspect, manuals, profile, share,
+    board, calibrate, camera, check, compile, daemon, inspect, manuals, profile, share, trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -56,6 +56,8 @@ enum Command {
     Compare(sibling::Passed),
     /// Let the scheduler decide again what a recording has.
     Replay(sibling::Passed),
+    /// Make a trace, a page or a comparison of times of a recording.
+    Trace(trace::Options),
     /// Show this machine's GPU, partitions, memory and clocks.
     #[command(subcommand)]
     Board(board::Options),
@@ -120,6 +122,7 @@ fn main() -> std::process::ExitCode {
         Command::Profile(options) => {
             Termination::of("profile", profile::run(&options, &policies)).into()
         }
+        Command::Trace(options) => Termination::of("trace", trace::run(&options)).into(),
         Command::Board(options) => board::run(&options).into(),
         // Started above, so that `--help` is theirs, too.
         Command::Plan(_)

@@ -10,3 +10,4 @@ pub mod inspect;
 pub mod manuals;
 pub mod profile;
 pub mod share;
+pub mod trace;

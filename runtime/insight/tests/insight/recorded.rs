@@ -115,7 +115,8 @@ pub fn run(seed: u64, frames: u64) -> Option<Recorded> {
             models: numbered("model", config.models.len()),
             partitions: numbered("part", config.partitions.len()),
         },
-        ..setting(config)
+        policy: serde_json::json!({"punctual": {}}),
+        config,
     };
     Some(Recorded { setting, entries })
 }
@@ -124,11 +125,6 @@ fn numbered(what: &str, count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("{what}-{number}"))
         .collect()
-}
-
-fn setting(config: Config) -> Setting {
-    let text = serde_json::json!({"config": config, "policy": {"punctual": {}}, "names": Names::default()});
-    serde_json::from_value(text).expect("the fields that every setting has")
 }
 
 /// A step, and the records that ports send for it.
@@ -160,7 +156,7 @@ impl Recorded {
         let mut now = Instant::ZERO;
         for entry in &self.entries {
             match entry.clone() {
-                Entry::Segment { state, .. } => writer.segment(now, state),
+                Entry::Segment { number, state } => writer.segment(number, now, state),
                 Entry::Lost { steps } => writer.lost(now, steps),
                 Entry::Step(step) => {
                     now = step.now;
