@@ -8,7 +8,8 @@ mod sibling;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
-    board, calibrate, camera, check, compile, daemon, inspect, manuals, profile, share, trace,
+    board, calibrate, camera, check, compile, daemon, explain, inspect, manuals, profile, share,
+    trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -54,6 +55,8 @@ enum Command {
     Simulate(sibling::Passed),
     /// Compare policies on a workload in virtual time.
     Compare(sibling::Passed),
+    /// Show why a recorded frame was late, rejected or slow.
+    Explain(explain::Options),
     /// Let the scheduler decide again what a recording has.
     Replay(sibling::Passed),
     /// Make a trace, a page or a comparison of times of a recording.
@@ -122,6 +125,7 @@ fn main() -> std::process::ExitCode {
         Command::Profile(options) => {
             Termination::of("profile", profile::run(&options, &policies)).into()
         }
+        Command::Explain(options) => Termination::of("explain", explain::run(&options)).into(),
         Command::Trace(options) => Termination::of("trace", trace::run(&options)).into(),
         Command::Board(options) => board::run(&options).into(),
         // Started above, so that `--help` is theirs, too.

@@ -2,6 +2,7 @@
 //!
 //! | to find | look at |
 //! |---|---|
+//! | one frame's story, against what the plan allowed | [`explain`](explain::explain) |
 //! | a trace for Perfetto | [`trace()`] |
 //! | its format | `perfetto`; its tracks and arrows: `tracks`, `flows` |
 //! | a page for people who have no viewer | [`page`] |
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod expected;
+pub mod explain;
 mod field;
 mod flows;
 mod lanes;

@@ -123,9 +123,9 @@ struct FrameMessage<'n> {
     /// From the decision until the record was in the client's ring.
     #[serde(skip_serializing_if = "Option::is_none")]
     sending_us: Option<f64>,
-    /// The exit of its answer, from 1.
+    /// The exit of its answer: 0 is the first.
     #[serde(skip_serializing_if = "Option::is_none")]
-    exit: Option<u16>,
+    exit: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<u16>,
     /// From 0 to 1.
@@ -139,8 +139,8 @@ struct FrameMessage<'n> {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct StageMessage<'n> {
     model: Cow<'n, str>,
-    /// From 1.
-    stage: u16,
+    /// 0 is the first.
+    stage: u8,
     partition: Cow<'n, str>,
     /// The compiled batch size.
     batch: u8,
@@ -179,7 +179,7 @@ struct TaskMessage<'n> {
     late: u64,
     rejected: u64,
     failed: u64,
-    /// The mean exit of its answers, from 1.
+    /// The mean exit of its answers: 0 is the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     depth_mean: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -317,7 +317,7 @@ impl<'n> FrameMessage<'n> {
                 .map(|(first, ready)| us(first.since(ready.learned))),
             stages_us: us(stages.fold(Nanos::ZERO, |sum, stage| sum + stage)),
             sending_us: frame.sent.map(|sent| us(sent.ended.since(frame.decided))),
-            exit: exit.map(from_one),
+            exit: exit.map(|exit: StageId| exit.0),
             class: answer.map(|answer: Answer| answer.class),
             confidence: answer.map(|answer| answer.confidence.as_probability()),
             whole: submission.is_whole,
@@ -330,7 +330,7 @@ impl StageMessage<'_> {
         let started = run.span().map(|(started, _)| started);
         Self {
             model: names.model(run.model).into(),
-            stage: from_one(run.stage),
+            stage: run.stage.0,
             partition: names.partition(run.partition).into(),
             batch: run.batch,
             members: run
@@ -402,11 +402,6 @@ pub const fn failure(failure: Failure) -> &'static str {
         Failure::Vector => "vector",
         Failure::Starved => "starved",
     }
-}
-
-/// Stages and exits as people count them.
-fn from_one(stage: StageId) -> u16 {
-    u16::from(stage.0) + 1
 }
 
 fn us(span: Nanos) -> f64 {

@@ -10,6 +10,9 @@ use mcap::records::Record;
 use crate::entry::{CHANNEL, Entry, SCHEMA};
 use crate::setting::{SETTING, Setting};
 
+/// The longest recording that programs read: hours of a busy daemon.
+pub const BYTES_MAX: u64 = 4 << 30;
+
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("this is no MCAP file: {0}")]

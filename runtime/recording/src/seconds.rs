@@ -34,7 +34,7 @@ pub struct Tally {
     pub late: u64,
     pub rejected: u64,
     pub failed: u64,
-    /// Of its answers, from 1.
+    /// Of its answers, added up.
     exits: u64,
     latencies: Vec<Nanos>,
     pub margin_min_ns: Option<i64>,
@@ -124,7 +124,7 @@ impl Tally {
             Verdict::Failed(_) => self.failed += 1,
         }
         if let Some((exit, _)) = frame.reply.answer {
-            self.exits += u64::from(exit.0) + 1;
+            self.exits += u64::from(exit.0);
         }
         self.latencies.extend(frame.latency());
         if let Some(margin) = frame.margin_ns() {

@@ -10,7 +10,7 @@ use punctual_platform::output::{self, OutputError};
 use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_recording::frames::{Follower, Item};
-use punctual_recording::{End, Entries, ReadError, Recording, Setting};
+use punctual_recording::{BYTES_MAX, End, Entries, ReadError, Recording, Setting};
 
 /// Of which recording, and what to make of it.
 #[derive(Clone, Debug, clap::Args)]
@@ -52,9 +52,6 @@ pub struct Options {
     #[arg(long, requires = "profile")]
     json: bool,
 }
-
-/// The longest recording that is read: hours of a busy daemon.
-const BYTES_MAX: u64 = 4 << 30;
 
 /// A day: longer than any recording that fits.
 const SECONDS_MAX: f64 = 86_400.0;

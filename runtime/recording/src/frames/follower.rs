@@ -33,7 +33,7 @@ const EARLY_MAX: usize = 256;
 const ENDED_MAX: usize = 256;
 
 /// Follows a recording, entry by entry.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Follower {
     plan: Config,
     now: Instant,

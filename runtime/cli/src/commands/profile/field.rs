@@ -12,11 +12,8 @@ use punctual_platform::output::{self, OutputError};
 use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_recording::frames::{Follower, Item, Run};
-use punctual_recording::{End, ReadError, Recording, Setting};
+use punctual_recording::{BYTES_MAX, End, ReadError, Recording, Setting};
 use serde::Deserialize;
-
-/// The longest recording that is read: hours of a busy daemon.
-const BYTES_MAX: u64 = 4 << 30;
 
 /// The attachment that has the frozen plan.
 const PLAN: &str = "plan.json";
