@@ -25,6 +25,9 @@ pub struct Part {
 /// Most bars of a picture: a browser draws as many without delay.
 const BARS_MAX: usize = 8_000;
 
+/// A view in which one sees single stages.
+const FIRST_VIEW: Nanos = Nanos::from_millis(200);
+
 /// The page, with all of it in one file.
 ///
 /// # Errors
@@ -58,7 +61,8 @@ pub fn page(
          shows what belongs to the same frame, and a click keeps it. Wheel or + and -: zoom; drag or arrow keys: move; double \
          click or 0: all.",
     ));
-    page.timelines([&picture.timeline(survey.begin(), tasks.len())]);
+    let shown = survey.shown(part, span);
+    page.timelines([&picture.timeline(survey.begin(), shown, tasks.len())]);
     page.heading("Frames of the whole recording");
     page.table(&survey.table(names));
     page.heading("Stages of the whole recording: expected and measured");
@@ -152,6 +156,20 @@ impl Survey {
         };
         let to = from + length;
         Span { from, to }
+    }
+
+    /// What is shown of it at first: all, if it was asked for, and else as much as has room for words in bars.
+    fn shown(&self, part: Part, span: Span) -> Span {
+        if part.from.is_some() {
+            return span;
+        }
+        let about = self.first_late.unwrap_or(self.last);
+        let from = about.as_nanos().saturating_sub(FIRST_VIEW.as_nanos() / 2);
+        let from = Instant::from_nanos(from).max(span.from);
+        Span {
+            from,
+            to: (from + FIRST_VIEW).min(span.to),
+        }
     }
 
     fn summary(&self, span: Span) -> String {
@@ -481,11 +499,18 @@ impl<'s> Picture<'s> {
         if !self.span.has(from, to) {
             return;
         }
+        if self.bars.len() + bars.len() > BARS_MAX {
+            self.left_out += bars.len();
+            return;
+        }
         let place = track.place();
         let lanes = Lanes::default();
         let row = self.rows.entry(place).or_insert(Lane { track, lanes });
-        let lane = row.lanes.place(from.as_nanos(), to.as_nanos());
-        let Some(lane) = lane.filter(|_| self.bars.len() + bars.len() <= BARS_MAX) else {
+        // What takes no time is in no other's way.
+        let is_tick = bars.iter().all(|bar| bar.shape == Shape::Tick);
+        let lane = is_tick.then_some(0);
+        let lane = lane.or_else(|| row.lanes.place(from.as_nanos(), to.as_nanos()));
+        let Some(lane) = lane else {
             self.left_out += bars.len();
             return;
         };
@@ -500,7 +525,7 @@ impl<'s> Picture<'s> {
         }));
     }
 
-    fn timeline(self, begin: Instant, tasks: usize) -> Timeline {
+    fn timeline(self, begin: Instant, shown: Span, tasks: usize) -> Timeline {
         let us = |at: Instant| (at.since(begin).as_nanos() / 100) as f64 / 10.0;
         let row = |lane: &Lane| Row {
             group: lane
@@ -510,7 +535,7 @@ impl<'s> Picture<'s> {
                 .map_or("Scheduler", Group::name)
                 .to_owned(),
             name: lane.track.name(self.names),
-            lanes: lane.lanes.count(),
+            lanes: lane.lanes.count().max(1),
         };
         let positions: BTreeMap<Place, usize> = self.rows.keys().copied().zip(0..).collect();
         let bar = |placed: Placed| Bar {
@@ -530,8 +555,8 @@ impl<'s> Picture<'s> {
             threads: placed.ink.threads,
         };
         Timeline {
-            from: us(self.span.from),
-            to: us(self.span.to),
+            from: us(shown.from),
+            to: us(shown.to),
             rows: self.rows.values().map(row).collect(),
             colours: (0..tasks).map(Colour::of).chain([GREY]).collect(),
             bars: self.bars.into_iter().map(bar).collect(),

@@ -33,8 +33,9 @@
           width: bar.shape === "due" ? 1.5 : 1, height: LANE - 2 }, svg);
       }
       const inset = bar.shape === "part" ? 3 : 0;
-      return element("rect", { x: left, y: top + inset, width: Math.max(right - left, 0.75),
-        height: LANE - 2 - 2 * inset, rx: 2 }, svg);
+      const width = Math.max(right - left, 0.75);
+      return element("rect", { x: left, y: top + inset, width, height: LANE - 2 - 2 * inset,
+        rx: Math.min(2, width / 5) }, svg);
     };
     const draw = (from, to) => {
       svg.replaceChildren();
