@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::{Action, Event, Nanos};
+use punctual_core::{Action, Event, Instant, Nanos, Verdict};
 use punctual_insight::{Expected, Part, page};
 use punctual_recording::frames::{Follower, Item};
 use punctual_recording::{Entry, Recording};
@@ -52,25 +52,32 @@ fn a_page_has_every_row_and_needs_no_other_file() {
     assert!(bars.len() > 300);
 }
 
+/// Makes a verdict in the middle of a recording a late one, and returns its time.
+fn make_late(recorded: &mut Recorded) -> Instant {
+    let middle = recorded.entries.len() / 2;
+    for entry in &mut recorded.entries[middle..] {
+        let Entry::Step(step) = entry else { continue };
+        for action in &mut step.actions {
+            if let Action::Reply(reply) = action {
+                reply.verdict = Verdict::Late;
+                return step.now;
+            }
+        }
+    }
+    panic!("frames have verdicts");
+}
+
 #[test]
 fn without_a_wish_the_first_late_frame_is_in_the_middle() {
-    let recorded = long_run();
+    let mut recorded = long_run();
+    let late = make_late(&mut recorded).as_nanos() as f64 / 1e3;
     let length = Nanos::from_millis(40);
-    let (_, data) = drawn(&recorded, Part { from: None, length });
-    let late = recorded.entries.iter().find_map(|entry| match entry {
-        Entry::Step(step) => {
-            let is_late = |action: &Action| matches!(action, Action::Reply(reply) if reply.verdict == punctual_core::Verdict::Late);
-            step.actions.iter().any(is_late).then_some(step.now)
-        }
-        _ => None,
-    });
-    let late = late.expect("weather is foul").as_nanos() as f64 / 1e3;
-    let (from, to) = (
-        data["from"].as_f64().expect("a time"),
-        data["to"].as_f64().expect("a time"),
-    );
-    assert!(from <= late && late <= to, "{from} {late} {to}");
-    assert!((to - from - 40_000.0).abs() < 1.0);
+    let (html, data) = drawn(&recorded, Part { from: None, length });
+    let time = |name: &str| data[name].as_f64().expect("a time");
+    let middle = f64::midpoint(time("from"), time("to"));
+    assert!((middle - late).abs() < 1.0, "{middle} {late}");
+    assert!((time("to") - time("from") - 40_000.0).abs() < 1.0);
+    assert!(html.contains("late"));
 }
 
 #[test]
