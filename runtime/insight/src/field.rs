@@ -43,7 +43,7 @@ struct Row {
 }
 
 impl Field {
-    /// Counts a run on a partition of so many compute units; `is_place`: its figures are those with busy neighbours.
+    /// Counts a run on a partition with this number of compute units; `is_place`: its figures are those with busy neighbours.
     ///
     /// A batch that is not full takes less time than a full one, which the figure is for, and is left out.
     pub fn run(&mut self, run: &Run, units: u8, is_place: bool) {

@@ -12,8 +12,8 @@ pub(crate) struct Load {
     pub(crate) percent: u8,
 }
 
-/// The load of one partition, window by window.
-#[derive(Clone, Copy, Debug, Default)]
+/// The load of one partition, window by window, from its first run on.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Busy {
     /// Which window is being counted, and how long it was busy.
     window: u64,
@@ -23,6 +23,14 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
+    pub(crate) fn since(first: Instant) -> Self {
+        Self {
+            window: window_of(first.as_nanos()),
+            busy_ns: 0,
+            end_ns: 0,
+        }
+    }
+
     /// Counts a run; the loads that are known then go to `sink`. Runs come in the order of their ends.
     pub(crate) fn ran(&mut self, from: Instant, to: Instant, mut sink: impl FnMut(Load)) {
         let from = from.as_nanos().max(self.end_ns);
@@ -85,7 +93,7 @@ mod tests {
     fn loads(runs: &[(u64, u64)]) -> Vec<(u64, u8)> {
         let at = |ms: u64| Instant::ZERO + Nanos::from_millis(ms);
         let mut found = Vec::new();
-        let mut busy = Busy::default();
+        let mut busy = Busy::since(at(runs[0].0));
         let mut sink = |load: Load| found.push((load.from.as_nanos() / 1_000_000, load.percent));
         for (from, to) in runs {
             busy.ran(at(*from), at(*to), &mut sink);
@@ -103,6 +111,14 @@ mod tests {
     }
 
     #[test]
+    fn there_is_no_load_before_the_first_run() {
+        assert_eq!(
+            loads(&[(9_950, 10_000)]),
+            [(9_900, 50), (10_000, 0), (10_100, 0)]
+        );
+    }
+
+    #[test]
     fn a_run_of_many_windows_is_all_of_those_between() {
         assert_eq!(
             loads(&[(50, 1_025)]),
@@ -113,7 +129,7 @@ mod tests {
     #[test]
     fn what_overlaps_counts_once_and_times_at_the_end_of_all_time_are_no_trouble() {
         assert_eq!(loads(&[(0, 50), (20, 60)]), [(0, 60), (100, 0)]);
-        let mut busy = Busy::default();
+        let mut busy = Busy::since(Instant::ZERO);
         let end = Instant::from_nanos(u64::MAX);
         busy.ran(Instant::ZERO, end, |_| {});
         busy.ran(end, end, |_| {});

@@ -207,7 +207,7 @@ impl<W: Write> Tracer<'_, W> {
 
     fn load(&mut self, partition: PartitionId, from: Instant, to: Instant) -> io::Result<()> {
         let mut loads = Vec::new();
-        let busy = self.busy.entry(partition).or_default();
+        let busy = self.busy.entry(partition).or_insert(Busy::since(from));
         busy.ran(from, to, |load| loads.push(load));
         self.counts(partition, loads)
     }

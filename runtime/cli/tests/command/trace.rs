@@ -243,7 +243,7 @@ fn a_recording_becomes_a_trace_a_page_and_a_table() {
     assert!(fs::metadata(folder.join("out")).expect("the trace").len() > 50_000);
     let page = fs::read_to_string(folder.join("page.html")).expect("the page");
     assert!(
-        page.contains("7.895 to 9.895 s of a recording of"),
+        page.contains("7.872 to 9.872 s of a recording of 9.872 s"),
         "{}",
         &page[..5_000]
     );

@@ -77,7 +77,7 @@ fn took(ns: u64) -> Outcome {
     }
 }
 
-/// By stage, batch and whether it is beside.
+/// By stage, batch and whether its neighbours were busy.
 fn figures(profile: &Profile) -> BTreeMap<(u8, u8, bool), StageProfile> {
     let of = |entries: &[StageProfile], beside| {
         let entries = entries
