@@ -21,13 +21,13 @@ mod text;
 
 pub use ask::{Ask, FrameName, FrameNameError};
 pub use history::Occupant;
-pub use rejection::{Open, Rejected, Running};
+pub use rejection::{Open, Rejected, Reserved, Running};
 pub use story::{Part, Story};
 pub use summary::{Slowest, Summary, Task};
 
 use bounds::Bounds;
 use history::History;
-use rejection::Holders;
+use rejection::{Holders, Reservations};
 use story::Teller;
 use summary::Counting;
 
@@ -70,6 +70,7 @@ struct Explainer<'s> {
     ask: &'s Ask,
     follower: Follower,
     history: History,
+    reservations: Reservations,
     counting: Counting,
     /// The arithmetic of rejections, until their frames come.
     rejections: VecDeque<Rejection>,
@@ -94,6 +95,7 @@ impl<'s> Explainer<'s> {
             ask,
             follower: Follower::new(&setting.config),
             history: History::default(),
+            reservations: Reservations::of(setting.config.tasks.len()),
             counting: Counting::default(),
             rejections: VecDeque::new(),
             stories: Vec::new(),
@@ -106,6 +108,7 @@ impl<'s> Explainer<'s> {
         if let Entry::Step(step) = entry {
             self.counting.step(step.now);
             self.rejections(step);
+            self.reservations.step(step, self.bounds.config);
         }
         let mut items = Vec::new();
         self.follower.entry(entry, &mut |item| items.push(item));
@@ -118,6 +121,7 @@ impl<'s> Explainer<'s> {
             names: self.names,
             bounds: self.bounds,
             follower: &self.follower,
+            reservations: &self.reservations,
         };
         let (now, ask, names) = (step.now, self.ask, self.names);
         let replies = step.actions.iter().filter_map(|action| match action {
@@ -156,14 +160,14 @@ impl<'s> Explainer<'s> {
         self.counting.frame(frame, self.names);
         let rejection = self.rejection_of(frame);
         let is_late = frame.reply.verdict == Verdict::Late;
-        let is_asked = self.ask.asks_for(&frame.reply, self.names);
+        let is_asked = self.ask.asks_for(&frame.reply, self.names) && self.is_slow_enough(frame);
         if !is_late && !is_asked {
             return;
         }
         let teller = Teller {
             names: self.names,
             bounds: self.bounds,
-            history: &self.history,
+            history: is_asked.then_some(&self.history),
             follower: &self.follower,
         };
         let story = teller.tell(frame, rejection);
@@ -182,6 +186,16 @@ impl<'s> Explainer<'s> {
         let at = self.rejections.iter().position(is_of)?;
         let found = self.rejections.remove(at);
         found.map(|rejection| rejection.arithmetic)
+    }
+
+    /// Whether it is among the slowest so far, if those are asked for.
+    fn is_slow_enough(&self, frame: &Frame) -> bool {
+        let Ask::Slowest(count) = self.ask else {
+            return true;
+        };
+        let has_room = self.stories.len() < (*count).min(STORIES_MAX);
+        let fastest = self.stories.last().map(|story| story.latency_ns);
+        has_room || fastest.is_some_and(|fastest| fastest < frame.latency())
     }
 
     fn keep(&mut self, story: Story) {

@@ -12,7 +12,7 @@ use punctual_recording::{BYTES_MAX, End, ReadError, Recording};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 EXAMPLES:
-  punctual simulate robot --load 2 --seconds 5 --record robot.mcap
+  punctual simulate robot --load 6 --seconds 5 --record robot.mcap
   punctual explain robot.mcap
   punctual explain robot.mcap --late
   punctual explain robot.mcap --rejected

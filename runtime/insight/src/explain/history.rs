@@ -12,7 +12,7 @@ use super::bounds::Bounds;
 
 /// Frames come back up to a second after their verdicts; what they waited for was some time before.
 const KEPT: Nanos = Nanos::from_millis(5_000);
-const RUNS_MAX: usize = 32_768;
+const RUNS_MAX: usize = 16_384;
 
 /// The runs of the newest seconds, by their ends.
 #[derive(Debug, Default)]
@@ -71,7 +71,9 @@ impl History {
         names: &Names,
     ) -> Vec<Occupant> {
         let mut occupants: Vec<Occupant> = Vec::new();
-        for run in self.runs.iter().chain(follower.running()) {
+        let lately = self.runs.iter().rev();
+        let lately = lately.take_while(|run| ended(run) >= wait.from);
+        for run in lately.chain(follower.running()) {
             let took = held(run).map_or(Nanos::ZERO, |held| held.common(wait));
             if took == Nanos::ZERO || !bounds.overlap(run.partition, partition) {
                 continue;

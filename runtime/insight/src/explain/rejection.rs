@@ -2,17 +2,17 @@
 //!
 //! Admission asks whether all promised work is still on time with the frame's own (docs/proof.md): at each deadline from its own
 //! on, what is left until then, less the time until the partition is free, less the promised work due by then, less the work that
-//! reserved frames may still need by then. The last is the scheduler's own state and is not in the steps; nor are its scale and
-//! its lending, nor what batches may save. Where open frames alone leave it enough, reservations hold the rest.
+//! frames with a reservation may still need by then. The exact place of each reservation is the scheduler's own state; here it is
+//! a period after the newest frame of its task that conformed. The scheduler's scale, its lending and what batches save are not in the steps.
 
 use std::collections::BTreeMap;
 
 use punctual_core::{
-    Criticality, Instant, Nanos, PartitionId, Rejection, Reply, StageId, TaskConfig, TaskId,
-    Verdict,
+    Action, Config, Criticality, Event, Instant, Nanos, PartitionId, Rejection, Reply, StageId,
+    TaskConfig, TaskId, Verdict,
 };
-use punctual_recording::Names;
 use punctual_recording::frames::{Follower, Run, Submission};
+use punctual_recording::{Names, Step};
 use serde::Serialize;
 
 use super::bounds::Bounds;
@@ -30,16 +30,20 @@ pub struct Rejected {
     pub work_ns: Nanos,
     /// Until the partition was free, at budgets. The test at arrival does not count it.
     pub free_in_ns: Nanos,
-    /// The promised work before it, at budgets, at the deadline where the least slack is left.
+    /// From the rejection until the deadline where the least slack is left; none without a deadline.
+    pub tightest_ns: Option<i64>,
+    /// The promised work of open frames until then, at budgets.
     pub promised_ns: Nanos,
-    /// What was missing, as far as open frames tell; none: they left it enough, or the reason is another.
+    /// The work that is reserved for frames to come until then, about.
+    pub reserved_ns: Nanos,
+    /// What was missing; none: open frames and reservations left it enough, or the reason is another.
     pub missing_ns: Option<Nanos>,
     /// What ran on its partition's compute units.
     pub running: Vec<Running>,
     /// The open frames of its partition, by task.
     pub open: Vec<Open>,
-    /// The tasks of its partition that have reservations.
-    pub reserved: Vec<String>,
+    /// What is reserved for the next frames of tasks of its partition, as above.
+    pub reserved: Vec<Reserved>,
     /// How many open frames its task had, and may have.
     pub queue: u64,
     pub queue_max: u16,
@@ -69,17 +73,65 @@ pub struct Open {
     pub work_ns: Nanos,
 }
 
-/// The promised work of an open frame.
-struct Promised {
-    due: Instant,
-    work: Nanos,
+/// The reserved frames of a task.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reserved {
+    pub task: String,
+    pub frames: u64,
+    /// Their mandatory work, at budgets.
+    pub work_ns: Nanos,
 }
 
-/// The deadline at which the least slack is left.
+/// Work that must be done by a time.
+struct Due {
+    at: Instant,
+    work: Nanos,
+    /// Whose reservation it is; none: it is promised to an open frame, or is the frame's own.
+    reserved: Option<TaskId>,
+}
+
+/// The deadline at which the least slack is left, and how much, without the frame's own work.
+#[derive(Clone, Copy)]
 struct Tightest {
-    promised: Nanos,
+    at: Instant,
     slack: i64,
 }
+
+/// When the next frame of each task conforms, as the accepted frames tell: a period after the last that did. Debts for
+/// overruns are not in the steps.
+#[derive(Debug)]
+pub struct Reservations {
+    next: Vec<Instant>,
+}
+
+impl Reservations {
+    pub fn of(tasks: usize) -> Self {
+        Self {
+            next: vec![Instant::ZERO; tasks],
+        }
+    }
+
+    pub fn step(&mut self, step: &Step, config: &Config) {
+        let Event::Arrived(arrival) = &step.event else {
+            return;
+        };
+        let is_accepted = |action: &Action| matches!(action, Action::Prepare { ticket, .. } if *ticket == arrival.ticket);
+        let index = arrival.task.index();
+        if let (Some(next), Some(task)) = (self.next.get_mut(index), config.tasks.get(index))
+            && arrival.captured >= *next
+            && step.actions.iter().any(is_accepted)
+        {
+            *next = arrival.captured.min(step.now) + task.period;
+        }
+    }
+
+    fn next(&self, task: TaskId) -> Instant {
+        self.next.get(task.index()).copied().unwrap_or_default()
+    }
+}
+
+/// Frames of a reservation that are looked ahead, as the scheduler does at most.
+const RESERVED_MAX: u64 = 16;
 
 /// What a rejection is explained from: the state before the step that decided it.
 #[derive(Clone, Copy)]
@@ -87,6 +139,7 @@ pub struct Holders<'t> {
     pub names: &'t Names,
     pub bounds: Bounds<'t>,
     pub follower: &'t Follower,
+    pub reservations: &'t Reservations,
 }
 
 impl<'t> Holders<'t> {
@@ -103,24 +156,31 @@ impl<'t> Holders<'t> {
         let prepare = to_prepare.unwrap_or(Nanos::ZERO);
         let free = self.free_from(task.partition, now).filter(|_| prepared);
         let free = free.unwrap_or(now);
-        let tightest = due.map(|due| self.tightest(task, reply, due, free));
+        let dues = self.dues(task.partition, reply, now);
+        let tightest = due.map(|due| tightest(&dues, due, free));
         let missing = match why {
             Rejection::LateOnArrival => due.map(|due| ns(prepare + work) - signed(due, now)),
-            Rejection::NoSlack => tightest.as_ref().map(|tightest| ns(work) - tightest.slack),
+            Rejection::NoSlack => tightest.map(|tightest| ns(work) - tightest.slack),
             _ => None,
         };
         let missing = missing.filter(|missing| *missing > 0);
+        let until = tightest.map_or(Instant::ZERO, |tightest| tightest.at);
+        let (reserved, promised): (Vec<&Due>, Vec<&Due>) = (dues.iter())
+            .filter(|due| due.at <= until)
+            .partition(|due| due.reserved.is_some());
         Some(Rejected {
             prepared,
             left_ns: due.map(|due| signed(due, now)),
             prepare_ns: prepare,
             work_ns: work,
             free_in_ns: free.since(now),
-            promised_ns: tightest.map_or(Nanos::ZERO, |tightest| tightest.promised),
+            tightest_ns: tightest.map(|tightest| signed(tightest.at, now)),
+            promised_ns: sum(&promised),
+            reserved_ns: sum(&reserved),
             missing_ns: missing.map(|missing| Nanos::new(missing.unsigned_abs())),
             running: self.running(task.partition, now),
             open: self.open(task.partition, reply),
-            reserved: self.reserved(task.partition),
+            reserved: self.by_task(&reserved),
             queue: self.queue(reply),
             queue_max: task.queue_max,
             request_buffers: self.bounds.config.request_buffers,
@@ -208,50 +268,94 @@ impl<'t> Holders<'t> {
         self.bounds.work_from(task, StageId(next))
     }
 
-    /// The deadline from a frame's own on at which the promised work leaves the least slack, without the frame's own work.
-    fn tightest(self, task: &TaskConfig, reply: &Reply, due: Instant, free: Instant) -> Tightest {
-        let mut promised = self.promised(task.partition, reply);
-        promised.push(Promised {
-            due,
-            work: Nanos::ZERO,
-        });
-        promised.sort_by_key(|promised| promised.due);
-        let mut sum = Nanos::ZERO;
-        let points = promised.iter().map(|promise| {
-            sum += promise.work;
-            let slack = signed(promise.due, free).saturating_sub(ns(sum));
-            (promise.due, sum, slack)
-        });
-        let later = points.filter(|(at, ..)| *at >= due);
-        let least = later.min_by_key(|(_, _, slack)| *slack);
-        let (_, promised, slack) = least.expect("the frame's own deadline is one");
-        Tightest { promised, slack }
+    /// The promised and the reserved work of a partition, by deadline.
+    fn dues(self, partition: PartitionId, reply: &Reply, now: Instant) -> Vec<Due> {
+        let tasks = (0..).map(TaskId).zip(&self.bounds.config.tasks);
+        let reserved = tasks.filter(|(_, task)| task.partition == partition && task.reserved);
+        let reserved = reserved.flat_map(|(id, task)| self.reserved(id, task, now));
+        let mut dues: Vec<Due> = self.promised(partition, reply).chain(reserved).collect();
+        dues.sort_by_key(|due| due.at);
+        dues
     }
 
-    fn promised(self, partition: PartitionId, reply: &Reply) -> Vec<Promised> {
-        let others = self.others(partition, reply);
-        let promised = others.filter(|(open, task)| {
+    fn promised(self, partition: PartitionId, reply: &Reply) -> impl Iterator<Item = Due> {
+        let promised = self.others(partition, reply).filter(|(open, task)| {
             let is_ready = |open: &Submission| open.preparation.is_some_and(|p| p.end.is_some());
             task.criticality == Criticality::RealTime && is_ready(open)
         });
-        let promised = promised.filter_map(|(open, task)| {
+        promised.filter_map(move |(open, task)| {
             // Where it was submitted decides its deadline; the client may shorten it.
             let own = self.bounds.task(open.id.task)?.deadline?;
             let own = open.captured + own;
             let deadline = open.deadline.map_or(own, |deadline| deadline.min(own));
-            Some(Promised {
-                due: self.bounds.due(deadline),
+            Some(Due {
+                at: self.bounds.due(deadline),
                 work: self.work_left(open, task),
+                reserved: None,
             })
-        });
-        promised.collect()
+        })
     }
 
-    fn reserved(self, partition: PartitionId) -> Vec<String> {
-        let tasks = (0..).map(TaskId).zip(&self.bounds.config.tasks);
-        let reserved = tasks.filter(|(_, task)| task.partition == partition && task.reserved);
-        reserved.map(|(id, _)| self.names.task(id)).collect()
+    /// The next frames of a task that has a reservation.
+    fn reserved(self, id: TaskId, task: &'t TaskConfig, now: Instant) -> impl Iterator<Item = Due> {
+        let next = self.reservations.next(id).max(now - task.jitter);
+        let deadline = task.deadline.into_iter();
+        deadline.flat_map(move |deadline| {
+            (0..RESERVED_MAX).map(move |place| Due {
+                at: self
+                    .bounds
+                    .due(next + task.period.saturating_mul(place) + deadline),
+                work: self.bounds.work_from(task, StageId(0)),
+                reserved: Some(id),
+            })
+        })
     }
+
+    fn by_task(self, reserved: &[&Due]) -> Vec<Reserved> {
+        let mut by_task: BTreeMap<TaskId, Reserved> = BTreeMap::new();
+        for due in reserved {
+            let Some(id) = due.reserved else { continue };
+            let of = by_task.entry(id).or_insert_with(|| Reserved {
+                task: self.names.task(id),
+                frames: 0,
+                work_ns: Nanos::ZERO,
+            });
+            of.frames += 1;
+            of.work_ns += due.work;
+        }
+        by_task.into_values().collect()
+    }
+}
+
+/// The deadline from a frame's own on with the least slack. `dues` is sorted.
+fn tightest(dues: &[Due], own: Instant, free: Instant) -> Tightest {
+    let mut work = Nanos::ZERO;
+    let mut dues = dues.iter().peekable();
+    while let Some(due) = dues.next_if(|due| due.at <= own) {
+        work += due.work;
+    }
+    let slack = |at, work| signed(at, free).saturating_sub(ns(work));
+    let mut least = Tightest {
+        at: own,
+        slack: slack(own, work),
+    };
+    while let Some(due) = dues.next() {
+        work += due.work;
+        // All that is due then counts.
+        let is_last = dues.peek().is_none_or(|next| next.at > due.at);
+        let found = slack(due.at, work);
+        if is_last && found < least.slack {
+            least = Tightest {
+                at: due.at,
+                slack: found,
+            };
+        }
+    }
+    least
+}
+
+fn sum(dues: &[&Due]) -> Nanos {
+    dues.iter().fold(Nanos::ZERO, |sum, due| sum + due.work)
 }
 
 /// `a - b` in nanoseconds, saturating.
@@ -264,4 +368,28 @@ fn ns(span: Nanos) -> i64 {
     i64::try_from(span.as_nanos())
         .unwrap_or(i64::MAX)
         .min(i64::MAX / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tightest_deadline_is_the_frames_own_or_a_later_one() {
+        let due = |at, work| Due {
+            at: Instant::from_nanos(at),
+            work: Nanos::new(work),
+            reserved: None,
+        };
+        let tightest = |own| {
+            let dues = [due(10, 9), due(20, 1), due(30, 8), due(30, 8)];
+            let found = tightest(&dues, Instant::from_nanos(own), Instant::from_nanos(2));
+            (found.at.as_nanos(), found.slack)
+        };
+        // At 30, all that is due then counts: 28 - 9 - 1 - 16.
+        assert_eq!(tightest(5), (10, -1));
+        assert_eq!(tightest(15), (30, 2));
+        assert_eq!(tightest(25), (30, 2));
+        assert_eq!(tightest(99), (99, 71));
+    }
 }

@@ -73,7 +73,8 @@ impl Story {
 pub struct Teller<'t> {
     pub names: &'t Names,
     pub bounds: Bounds<'t>,
-    pub history: &'t History,
+    /// None: no one asks what ran while the frame waited.
+    pub history: Option<&'t History>,
     pub follower: &'t Follower,
 }
 
@@ -237,7 +238,8 @@ impl<'t> Way<'t> {
             follower,
         } = self.teller;
         let home = self.task.map_or(partition, |task| task.partition);
-        history.during(wait, home, follower, bounds, names)
+        let during = |history: &History| history.during(wait, home, follower, bounds, names);
+        history.map_or_else(Vec::new, during)
     }
 
     fn without_result(&mut self, run: &Run, stage: u8) {

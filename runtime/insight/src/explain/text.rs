@@ -8,7 +8,7 @@ use punctual_report::{Column, Table, printable};
 use super::Explained;
 use super::ask::Ask;
 use super::history::Occupant;
-use super::rejection::Rejected;
+use super::rejection::{Rejected, Reserved};
 use super::story::{Part, Story};
 use super::summary::Summary;
 
@@ -35,6 +35,9 @@ impl Explained {
             [] => {}
             [story] => text += &story.text(width),
             stories => {
+                if matches!(ask, Ask::Rejected | Ask::Failed) {
+                    text += &self.summary.reasons();
+                }
                 text += &list(stories, width);
                 let rest = stories.len().saturating_sub(LIST_MAX) as u64 + self.omitted;
                 if rest > 0 {
@@ -245,8 +248,8 @@ impl Rejected {
     fn why(&self, reason: Option<&str>) -> String {
         match (reason, self.missing_ns) {
             (Some("queue-full"), _) => format!("{} of {} open", self.queue, self.queue_max),
-            (Some("no-slack"), Some(_)) => "promised work of open frames".to_owned(),
-            (Some("no-slack"), None) => "reservations, or lent units".to_owned(),
+            (Some("no-slack"), Some(_)) => "promised and reserved work".to_owned(),
+            (Some("no-slack"), None) => "lent units, scale or share".to_owned(),
             _ => String::new(),
         }
     }
@@ -264,7 +267,17 @@ impl Rejected {
         }
         row("its mandatory work, at budgets", number(self.work_ns));
         row("until its partition was free", number(self.free_in_ns));
+        if self.tightest_ns != self.left_ns {
+            row(
+                "left until the deadline of least slack",
+                signed(self.tightest_ns),
+            );
+        }
         row("promised work of open frames", number(self.promised_ns));
+        row(
+            "reserved for frames to come, about",
+            number(self.reserved_ns),
+        );
         row("missing", optional(self.missing_ns));
         table
     }
@@ -292,8 +305,10 @@ impl Rejected {
             let word = if open.promised { "holds it" } else { "waits" };
             table.row([word.to_owned(), what]);
         }
-        if !self.reserved.is_empty() {
-            let what = format!("for the next frames of {}", self.reserved.join(", "));
+        for reserved in &self.reserved {
+            let Reserved { task, frames, .. } = reserved;
+            let work = ms(reserved.work_ns);
+            let what = format!("for the next {frames} frames of {task}: {work}");
             table.row(["reserved".to_owned(), what]);
         }
         if self.running.is_empty() && self.open.is_empty() && self.reserved.is_empty() {
@@ -308,13 +323,14 @@ impl Rejected {
             (Some("late-on-arrival"), Some(missing)) => {
                 format!("arriving {missing} sooner, or a deadline {missing} later")
             }
-            (Some("no-slack"), Some(missing)) => format!(
-                "{missing} less promised work, or a deadline {missing} later, as far as open frames tell; \
-                 reservations come on top"
-            ),
-            (Some("no-slack"), None) => "open frames leave it enough: reservations, lent compute \
-                 units or the share of the operating system hold the rest"
-                .to_owned(),
+            (Some("no-slack"), Some(missing)) => {
+                format!("{missing} less promised or reserved work, or a deadline {missing} later")
+            }
+            (Some("no-slack"), None) => {
+                "open frames and reservations leave it enough: lent compute \
+                 units, a slower scale or the share of the operating system hold the rest"
+                    .to_owned()
+            }
             (Some("queue-full"), _) => format!(
                 "fewer open frames: its task had {} and may have {}; all have {} request buffers",
                 self.queue, self.queue_max, self.request_buffers
@@ -332,6 +348,15 @@ impl Rejected {
 }
 
 impl Summary {
+    /// How many for which reason, in a line.
+    fn reasons(&self) -> String {
+        let reasons = self.reasons.iter();
+        let reasons: Vec<_> = reasons
+            .map(|(why, frames)| format!("{why} {frames}"))
+            .collect();
+        format!("{}\n\n", reasons.join(", "))
+    }
+
     fn text(&self, width: usize) -> String {
         let length = self.until_ns.since(self.from_ns);
         let (steps, lost) = (self.steps, self.lost);
