@@ -8,8 +8,8 @@ mod sibling;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
-    board, calibrate, camera, check, compile, daemon, explain, inspect, manuals, profile, share,
-    trace,
+    board, calibrate, camera, check, compile, daemon, explain, inspect, manuals, profile, record,
+    share, trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -55,6 +55,9 @@ enum Command {
     Simulate(sibling::Passed),
     /// Compare policies on a workload in virtual time.
     Compare(sibling::Passed),
+    /// Have a daemon write what it recorded.
+    #[command(subcommand)]
+    Record(record::Options),
     /// Show why a recorded frame was late, rejected or slow.
     Explain(explain::Options),
     /// Let the scheduler decide again what a recording has.
@@ -125,6 +128,7 @@ fn main() -> std::process::ExitCode {
         Command::Profile(options) => {
             Termination::of("profile", profile::run(&options, &policies)).into()
         }
+        Command::Record(options) => Termination::of("record", record::run(&options)).into(),
         Command::Explain(options) => Termination::of("explain", explain::run(&options)).into(),
         Command::Trace(options) => Termination::of("trace", trace::run(&options)).into(),
         Command::Board(options) => board::run(&options).into(),

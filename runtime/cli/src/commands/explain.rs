@@ -8,6 +8,8 @@ use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_recording::{BYTES_MAX, End, ReadError, Recording};
 
+use crate::commands::record::{self, DEFAULT_SOCKET, DumpError};
+
 /// Which recording, and what of it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
@@ -18,6 +20,8 @@ EXAMPLES:
   punctual explain robot.mcap --rejected
   punctual explain robot.mcap --slowest 5
   punctual explain robot.mcap --slowest 1 --json
+  punctual explain --socket --late                        # of the daemon that runs now
+  punctual explain --socket=/tmp/signs.sock signs/0/17
 
 Without an option it counts. A frame, or the only one that is found, is told part by part, from its capture until its client
 has the answer: how long each part took, and how long the plan lets it take. The first part that broke its bound is named;
@@ -31,10 +35,14 @@ TERMINATION CODES: 0 done; 1 the frame is not in the recording; 3 the file is no
 read.")]
 pub struct Options {
     /// A recording: of a daemon, or of `punctual simulate --record`.
-    file: PathBuf,
+    #[arg(required_unless_present = "socket")]
+    file: Option<PathBuf>,
     /// The frame to tell: the task, the number of the client, the client's own number of the frame.
     #[arg(value_name = "TASK/CLIENT/SEQUENCE")]
     frame: Option<FrameName>,
+    /// Have the daemon whose clients connect there write its black box, as `punctual record dump` does, and look at that.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_SOCKET)]
+    socket: Option<PathBuf>,
     /// List the frames that were late.
     #[arg(long, conflicts_with = "frame")]
     late: bool,
@@ -63,6 +71,12 @@ pub enum Error {
     Read { path: PathBuf, source: ReadError },
     #[error("{path}: it has no frame {frame}; `--slowest 5` lists some of those that it has", path = path.display())]
     NoFrame { path: PathBuf, frame: FrameName },
+    #[error(
+        "{name:?} is no frame: with --socket there is no file, and a frame is TASK/CLIENT/SEQUENCE"
+    )]
+    NoName { name: PathBuf },
+    #[error(transparent)]
+    Dump(#[from] DumpError),
     #[error(transparent)]
     Output(#[from] OutputError),
 }
@@ -72,16 +86,34 @@ impl Terminates for Error {
         match self {
             Self::Output(error) => error.termination(),
             Self::File { .. } => Termination::File,
-            Self::Read { .. } => Termination::BadInput,
+            Self::Read { .. } | Self::NoName { .. } => Termination::BadInput,
+            Self::Dump(error) => error.termination(),
             Self::NoFrame { .. } => Termination::BadResult,
         }
     }
 }
 
 impl Options {
-    fn ask(&self) -> Ask {
-        match (&self.frame, self.slowest) {
-            (Some(frame), _) => Ask::Frame(frame.clone()),
+    /// The frame that is named: where the file would be, if the file is a daemon's.
+    fn frame(&self) -> Result<Option<FrameName>, Error> {
+        let (Some(_), None, Some(name)) = (&self.socket, &self.frame, &self.file) else {
+            return Ok(self.frame.clone());
+        };
+        let frame = name.to_str().and_then(|name| name.parse().ok());
+        let no_name = || Error::NoName { name: name.clone() };
+        frame.map(Some).ok_or_else(no_name)
+    }
+
+    fn file(&self) -> Result<PathBuf, Error> {
+        if let Some(socket) = &self.socket {
+            return Ok(record::dump(socket)?.last.unwrap_or_default());
+        }
+        Ok(self.file.clone().unwrap_or_default())
+    }
+
+    fn ask(&self, frame: Option<FrameName>) -> Ask {
+        match (frame, self.slowest) {
+            (Some(frame), _) => Ask::Frame(frame),
             (None, Some(count)) => Ask::Slowest(count),
             (None, None) if self.late => Ask::Late,
             (None, None) if self.rejected => Ask::Rejected,
@@ -92,12 +124,12 @@ impl Options {
 }
 
 pub fn run(options: &Options) -> Result<(), Error> {
-    let path = &options.file;
+    let ask = options.ask(options.frame()?);
+    let path = &options.file()?;
     let bytes = read::bytes(path, BYTES_MAX).map_err(|source| Error::File {
         path: path.clone(),
         source,
     })?;
-    let ask = options.ask();
     let found = explained(&bytes, &ask).map_err(|source| Error::Read {
         path: path.clone(),
         source,

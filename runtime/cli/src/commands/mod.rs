@@ -10,5 +10,6 @@ pub mod explain;
 pub mod inspect;
 pub mod manuals;
 pub mod profile;
+pub mod record;
 pub mod share;
 pub mod trace;
