@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use log::Level;
-use punctual_core::{ActionId, ClientId, ModelId, PartitionId};
+use punctual_core::{ActionId, ClientId, Demotion, ModelId, PartitionId};
 use punctual_platform::logging;
 
 use crate::declaration::{Declaration, Declared, FieldDeclaration, Writer, events};
@@ -57,6 +57,26 @@ events! {
         WeightsEvicted { model: ModelId }
             is "weights-evicted", Debug from Scheduler, counted in "paging.evictions",
             says "model {model:?}: its weights were evicted";
+    }
+}
+
+impl From<Demotion> for RtEvent {
+    fn from(demotion: Demotion) -> Self {
+        let Demotion {
+            partition,
+            model,
+            overran,
+            of,
+            worst,
+        } = demotion;
+        let worst = Thousandths(worst);
+        Self::Demoted {
+            partition,
+            model,
+            overran,
+            of,
+            worst,
+        }
     }
 }
 
@@ -370,13 +390,13 @@ mod tests {
                 Some(17)
             }
         }
-        let demoted = RtEvent::Demoted {
+        let demoted = RtEvent::from(Demotion {
             partition: PartitionId(1),
             model: ModelId(2),
             overran: 3,
             of: 8,
-            worst: Thousandths(1_050),
-        };
+            worst: 1_050,
+        });
         let said = "partition \"main\": model \"2\" demoted: overran 3 of 8, worst 1.050 times its budget; \
                     its tasks have no promises until it keeps its profile again";
         assert_eq!(demoted.text(&Plan), said);
