@@ -5,19 +5,18 @@ use std::io::BufWriter;
 
 use punctual_core::{Action, Config, Event, Instant, Nanos, Scheduler};
 use punctual_plan::PolicyChoice;
-use punctual_recording::{Names, Setting, Step, WriteError, Writer};
+use punctual_recording::{Names, SEGMENT, Setting, Step, WriteError, Writer};
 use punctual_simulator::observer::Observer;
 use punctual_simulator::scenario::Scenario;
-
-/// How long a segment is, in virtual time.
-const SEGMENT: Nanos = Nanos::from_millis(1_000);
 
 /// Writes each step into a file.
 pub struct Recording {
     writer: Writer<BufWriter<File>>,
     /// The step that is being taken.
     step: Option<Step>,
-    /// When the next segment begins.
+    /// The present segment's number.
+    segments: u64,
+    /// When the next one begins.
     next: Instant,
     /// The first failure: nothing is written any more.
     failed: Option<WriteError>,
@@ -49,10 +48,11 @@ impl Recording {
         };
         // Virtual time is its own clock.
         let mut writer = Writer::new(BufWriter::new(file), 0, &setting)?;
-        writer.segment(Instant::ZERO, None)?;
+        writer.segment(0, Instant::ZERO, None)?;
         Ok(Self {
             writer,
             step: None,
+            segments: 0,
             next: Instant::ZERO + SEGMENT,
             failed: None,
         })
@@ -72,7 +72,8 @@ impl Recording {
             return Ok(());
         }
         self.next = now + SEGMENT;
-        self.writer.segment(now, scheduler.state())
+        self.segments += 1;
+        self.writer.segment(self.segments, now, scheduler.state())
     }
 }
 

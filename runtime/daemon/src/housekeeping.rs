@@ -22,6 +22,7 @@ use crate::manager::Manager;
 use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
 use crate::rate_limit::RateLimit;
+use crate::recorder::Trigger;
 use crate::report::{ReportError, State};
 use crate::rt_events;
 use crate::threads::Threads;
@@ -161,10 +162,19 @@ impl Housekeeping {
         while let Some(signal) = self.signals.next(Some(0)) {
             match signal {
                 Signal::Report => self.report_now(),
+                Signal::Record => self.record_now(),
                 Signal::Terminate | Signal::Interrupt | Signal::HangUp | Signal::Quit => {
                     self.signalled += 1;
                 }
             }
+        }
+    }
+
+    /// Has what is recorded written.
+    fn record_now(&mut self) {
+        match &self.observer.recorder {
+            Some(recorder) => recorder.dump(Trigger::Requested),
+            None => self.log.say(&DaemonEvent::RecordingUnwanted),
         }
     }
 
@@ -209,9 +219,16 @@ impl Housekeeping {
             Health::Starved => {
                 manager.alive(now_ns);
                 self.shed(true);
+                self.record(Trigger::Starved);
             }
             Health::Silent => self.shed(true),
             Health::Stuck => self.end_stuck(),
+        }
+    }
+
+    fn record(&self, trigger: Trigger) {
+        if let Some(recorder) = &self.observer.recorder {
+            recorder.dump(trigger);
         }
     }
 
@@ -234,6 +251,9 @@ impl Housekeeping {
             let state = silent.event().text(&());
             self.manager.notifier.stopping(&state);
             say(&DaemonEvent::Stuck { thread, state });
+        }
+        if let Some(recorder) = &self.observer.recorder {
+            recorder.dump_and_wait(Trigger::Stuck);
         }
         say(&DaemonEvent::StuckEnding);
         let report = self
@@ -308,6 +328,9 @@ impl Housekeeping {
         let report = self
             .observer
             .report(State::Terminated, self.acceptor.report());
+        if let Some(recorder) = self.observer.recorder.take() {
+            recorder.end();
+        }
         let lost: u64 = report.tasks.iter().map(|task| task.lost).sum();
         let written = self.report.as_ref().is_none_or(|path| {
             let outcome = report.write(path);

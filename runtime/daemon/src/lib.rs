@@ -56,6 +56,7 @@ mod process;
 mod program;
 mod rate_limit;
 mod record;
+mod recorder;
 mod reload;
 mod report;
 mod reserve;
@@ -78,8 +79,8 @@ pub use reload::refuse_reload;
 pub use report::{
     ClientsReport, DecisionReport, FailedReport, GpuReport, HomeReport, LatencyReport,
     LendingReport, LoanReport, MemoryReport, PartitionReport, REPORT_FORMAT, RanReport,
-    RejectedReport, Report, ReportError, SilentReport, StallReport, StallsReport, State,
-    TaskReport, ThreadReport, WatchdogReport, WidthReport, WidthsReport, metrics_socket,
+    RecorderReport, RejectedReport, Report, ReportError, SilentReport, StallReport, StallsReport,
+    State, TaskReport, ThreadReport, WatchdogReport, WidthReport, WidthsReport, metrics_socket,
 };
 pub use startup::{plan, plan_inputs, run};
 pub use termination::Termination;

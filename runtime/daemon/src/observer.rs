@@ -16,6 +16,7 @@ use crate::granted::ThreadReport;
 use crate::manager::last_good_words;
 use crate::metrics::{Metrics, PagingMetrics, Quantiles, TaskMetrics};
 use crate::page_faults::PageFaults;
+use crate::recorder::Recorder;
 use crate::report::{
     ClientsReport, DecisionReport, LatencyReport, LendingReport, MemoryReport, PagingReport,
     PartitionReport, REPORT_FORMAT, Report, StallReport, StallsReport, State, TaskReport,
@@ -40,6 +41,8 @@ pub struct Observer {
     pub gpu: Option<GpuWatch>,
     /// Whether the present configuration could not be served, and the last good one is.
     pub is_last_good: bool,
+    /// None: nothing is recorded.
+    pub recorder: Option<Recorder>,
 }
 
 impl Observer {
@@ -78,6 +81,7 @@ impl Observer {
             },
             threads: self.threads.clone(),
             watchdog: self.watchdog.report(),
+            recorder: self.recorder.as_ref().map(Recorder::report),
             log_dropped: rt_events::dropped(),
             lines_dropped: logging::dropped(),
             missing: self.missing.clone(),

@@ -106,8 +106,8 @@ SIGNALS:
                     stop accepting, answer what was accepted, terminate; a second one
                     terminates at once. (With nohup(1), SIGHUP is ignored.)
   SIGUSR1           write the report's present state to --report, and serve on.
-  SIGUSR2, SIGALRM, SIGXFSZ, SIGTTOU and others that would end or stop it are ignored;
-                    SIGUSR2 is reserved.
+  SIGUSR2           write what the black box has (`[recorder]`), and serve on.
+  SIGALRM, SIGXFSZ, SIGTTOU and others that would end or stop it are ignored.
 
 TERMINATION CODES:
   0   clean: everything accepted was answered

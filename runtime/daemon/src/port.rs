@@ -21,6 +21,7 @@ use crate::messages::{Answered, Inbound, Outbound, Payload, Refusal, Refused};
 use crate::metrics::{Metrics, count};
 use crate::pace::Pace;
 use crate::record;
+use crate::recorder::{RecordSent, SentLog};
 use crate::rt_events::client_fault;
 use crate::wake_budget::WakeBudget;
 
@@ -48,6 +49,8 @@ pub struct Port {
     /// Whether the watchdog has found the port or the intake waiting for the client.
     pub overdrawn: Arc<Overdrawn>,
     pub client: PresentClient,
+    /// What it sends is recorded there; none: nowhere.
+    pub recorder: Option<Arc<SentLog>>,
 }
 
 /// The client that holds the slot now.
@@ -329,6 +332,14 @@ impl Port {
         let record = record::of_answered(answered, is_final, exits, now_ns);
         self.client.egress.sent(answered.decided_ns, now_ns);
         self.push(&record);
+        if let Some(recorder) = &self.recorder {
+            recorder.write(RecordSent {
+                ticket: answered.reply.ticket,
+                is_final,
+                decided: Instant::from_nanos(answered.decided_ns),
+                began: Instant::from_nanos(now_ns),
+            });
+        }
         record
     }
 

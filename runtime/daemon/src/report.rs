@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::gpu_watch::GpuReport;
 pub use crate::granted::ThreadReport;
+pub use crate::recorder::RecorderReport;
 pub use crate::watchdog::{SilentReport, WatchdogReport};
 pub use lending::{HomeReport, LendingReport, LoanReport, RanReport, WidthReport, WidthsReport};
 pub use tasks::TaskReport;
@@ -79,6 +80,9 @@ pub struct Report {
     /// Whether the real-time threads live.
     #[serde(default)]
     pub watchdog: WatchdogReport,
+    /// What is recorded; none: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder: Option<RecorderReport>,
     /// Records of the real-time log that found its ring full.
     pub log_dropped: u64,
     /// Lines of the log that were dropped because standard error was full.
@@ -325,6 +329,7 @@ mod tests {
             tasks: vec![TaskReport::default()],
             partitions: vec![PartitionReport::default()],
             gpu: Some(GpuReport::default()),
+            recorder: Some(RecorderReport::default()),
             ..Report::default()
         };
         let report = serde_json::to_value(&report).expect("serialises");

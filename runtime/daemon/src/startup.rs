@@ -32,6 +32,7 @@ use crate::page_faults::PageFaults;
 use crate::pools::{Pools, STRANGERS_MAX};
 use crate::program;
 use crate::rate_limit::RateLimit;
+use crate::recorder::Recorder;
 use crate::report::State;
 use crate::reserve::{Reserved, prefault};
 use crate::rt_events;
@@ -257,13 +258,15 @@ fn start_threads(
     let poller = reserved.poller;
     let attention = attention(&plan);
     let probes = stall_probes(&plan, &attention)?;
-    let factory = ThreadFactory {
+    let (recorder, sinks) = Recorder::start(validated)?;
+    let mut factory = ThreadFactory {
         validated,
         probes: &probes,
         attention,
         metrics: Arc::clone(&reserved.metrics),
         drain: Arc::clone(&drain),
         housekeeping: poller.waker(),
+        sinks,
     };
     let Devices {
         set: mut devices,
@@ -273,7 +276,7 @@ fn start_threads(
     missing.extend(devices.missing());
     introduce(gpu.as_ref(), &plan);
     let load_failures = devices.load_failures();
-    let (mut threads, ends) = Threads::start(&factory, devices, reserved.channels)?;
+    let (mut threads, ends) = Threads::start(&mut factory, devices, reserved.channels)?;
     missing.extend(threads.missing());
     let strangers = crate::limits::strangers(&plan, STRANGERS_MAX)?;
     let pools = Pools::start(&poller.waker(), plan.client_slots.len() as u16, strangers)?;
@@ -300,6 +303,7 @@ fn start_threads(
         gpu,
         plan: Arc::clone(&plan),
         is_last_good: validated.is_last_good,
+        recorder,
     };
     origin.announce(&plan, validated.is_last_good);
     Ok(Housekeeping {

@@ -25,6 +25,7 @@ use crate::managed_thread::{ManagedThread, Wakeup};
 use crate::metrics::Metrics;
 use crate::pace::Pace;
 use crate::port::{Overdrawn, Port, PresentClient};
+use crate::recorder::Sinks;
 use crate::starved::Starvable;
 use crate::validate::Validated;
 use crate::watchdog::{Machine, ThreadUsage, Watched, bounds};
@@ -56,12 +57,13 @@ pub struct ThreadFactory<'a> {
     /// Of the plan's cores.
     pub probes: &'a [StallProbe],
     pub attention: Arc<Attention>,
+    pub sinks: Sinks,
 }
 
 impl Threads {
     /// Starts all of them; what is left of the channels is housekeeping's.
     pub fn start(
-        factory: &ThreadFactory<'_>,
+        factory: &mut ThreadFactory<'_>,
         devices: DeviceSet,
         channels: Channels,
     ) -> Result<(Self, Vec<HousekeepingClientEnds>), StartupError> {
@@ -418,6 +420,7 @@ impl ThreadFactory<'_> {
             housekeeping: self.housekeeping.clone(),
             overdrawn: Arc::clone(overdrawn),
             client: PresentClient::default(),
+            recorder: self.sinks.sent.clone(),
         };
         let spec = self.spec(
             Role::Port { client: client.0 },
@@ -429,7 +432,7 @@ impl ThreadFactory<'_> {
     }
 
     fn scheduler(
-        &self,
+        &mut self,
         ends: SchedulerEnds,
         devices: DeviceSet,
         drained: &Arc<Flag>,
@@ -445,7 +448,8 @@ impl ThreadFactory<'_> {
         };
         let starvable = starvable(self.plan(), self.probes);
         let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain)
-            .on_partitions(starvable, Arc::clone(&self.attention));
+            .on_partitions(starvable, Arc::clone(&self.attention))
+            .recorded_by(self.sinks.steps.take());
         let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
             self.plan(),

@@ -19,7 +19,8 @@ pub struct Validated {
     /// Whether it is of the last good configuration, as the present one is of no use.
     pub is_last_good: bool,
     pub devices: Found,
-    packages: Vec<PackageInput>,
+    /// What the plan was made from.
+    pub inputs: PlanInputs,
 }
 
 impl Validated {
@@ -27,6 +28,7 @@ impl Validated {
     pub fn package(&self, model: ModelId) -> &Package {
         let path = &self.plan.models[model.index()].package;
         let package = self
+            .inputs
             .packages
             .iter()
             .find(|input| Path::new(&input.path) == path)
@@ -81,7 +83,7 @@ pub fn validate(
         plan,
         is_last_good: false,
         devices,
-        packages: inputs.packages,
+        inputs,
     })
 }
 

@@ -20,6 +20,7 @@ use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
 use punctual_platform::stall::Attention;
 use punctual_platform::{Doorbell, clock};
+use punctual_recording::ring::StepSink;
 use rtrb::{Consumer, Producer};
 
 use crate::channels::{SchedulerClientEnds, SchedulerEnds};
@@ -58,6 +59,8 @@ pub struct DaemonWorld<D> {
     /// One entry a partition.
     starvable: Box<[Starvable]>,
     probes: Probes,
+    /// None: nothing is recorded.
+    recorder: Option<StepSink>,
 }
 
 /// What buffers, areas and weights are used for.
@@ -224,6 +227,9 @@ impl<D: Device> World for DaemonWorld<D> {
 
     fn stepped(&mut self, scheduler: &Scheduler, step: &Step<'_>) {
         self.metrics.decisions.record(step.took.as_nanos());
+        if let Some(recorder) = &mut self.recorder {
+            recorder.write(step.now, step.took, step.event, step.actions);
+        }
         // Nothing else reports overruns.
         if matches!(step.event, Event::Finished(_)) {
             self.metrics.copy_conduct(scheduler);
@@ -261,6 +267,7 @@ impl<D: Device> DaemonWorld<D> {
             refused: heapless::Vec::new(),
             starvable: (0..partitions).map(|_| Starvable::default()).collect(),
             probes: Probes::default(),
+            recorder: None,
         }
     }
 
@@ -272,6 +279,10 @@ impl<D: Device> DaemonWorld<D> {
             probes: Probes::paying(attention),
             ..self
         }
+    }
+
+    pub fn recorded_by(self, recorder: Option<StepSink>) -> Self {
+        Self { recorder, ..self }
     }
 
     fn work(&self) -> Work {

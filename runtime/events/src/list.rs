@@ -258,18 +258,27 @@ events! {
             is "report-failed", Error from Housekeeping,
             says "{error}";
 
-        RecordingWritten { path: String, reason: String, seconds: u64, bytes: u64 }
-            is "recording-written", Info from Recorder,
-            says "recorded {seconds} s ({bytes} bytes) in {path}: {reason}";
+        RecordingWritten { path: String, reason: &'static str, seconds: u64, bytes: u64 }
+            is "recording-written", Info from Recorder, counted in "recorder.written",
+            says "recorded: {path} ({seconds} s in {bytes} bytes; reason: {reason})";
 
+        /// The files' folder, and why. The disk is left alone for ten seconds.
         RecordingFailed { path: String, error: String }
-            is "recording-failed", Error from Recorder,
-            says "{path} could not be recorded: {error}";
+            is "recording-failed", Warn from Recorder, counted in "recorder.failed",
+            says "{path}: {error}";
 
-        /// A ring was full, or the disk was too slow. Replay goes on at the next segment.
+        /// The ring was full. Said when a loss begins; replay goes on at the next segment.
         RecordsLost { count: u64 }
-            is "records-lost", Warn from Recorder,
-            says "{count} records of the recorder were lost";
+            is "records-lost", Warn from Recorder, counted in "recorder.steps_lost",
+            says "the recorder does not keep up: {count} steps are lost so far";
+
+        RecorderOff
+            is "recorder-off", Info from Startup,
+            says "nothing is recorded: `[recorder] directory` is not given, and there is no state directory";
+
+        RecordingUnwanted
+            is "recording-unwanted", Warn from Housekeeping,
+            says "SIGUSR2: nothing is recorded";
 
         /// A signal asked for it. What was accepted is answered.
         Stopping

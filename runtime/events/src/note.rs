@@ -111,7 +111,7 @@ mod tests {
     fn a_message_has_its_fields_and_the_schema_knows_them() {
         let event = DaemonEvent::RecordingWritten {
             path: "a \"b\"".into(),
-            reason: "thread stuck".into(),
+            reason: "stuck",
             seconds: 12,
             bytes: u64::MAX,
         };
@@ -119,8 +119,8 @@ mod tests {
         let message: serde_json::Value = serde_json::from_str(&note.to_json()).unwrap();
         let expected = json!({
             "at_ns": 5, "event": "recording-written", "level": "info", "path": "a \"b\"",
-            "text": "recorded 12 s (9223372036854775807 bytes) in a \"b\": thread stuck",
-            "reason": "thread stuck", "seconds": 12, "bytes": i64::MAX,
+            "text": "recorded: a \"b\" (12 s in 9223372036854775807 bytes; reason: stuck)",
+            "reason": "stuck", "seconds": 12, "bytes": i64::MAX,
         });
         assert_eq!(message, expected);
         let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();

@@ -36,7 +36,9 @@ const IDS: &str = "
 
 /// In a cell of a table, as code.
 fn code(text: &str) -> String {
-    format!("`{}`", text.replace('|', "\\|"))
+    // A text with backticks is code between two.
+    let fence = if text.contains('`') { "``" } else { "`" };
+    format!("{fence}{}{fence}", text.replace('|', "\\|"))
 }
 
 fn fields(declaration: &Declaration) -> Vec<&'static str> {

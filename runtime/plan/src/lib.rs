@@ -20,17 +20,21 @@ mod resolve;
 pub use punctual_diagnostics::Diagnostics;
 
 pub use budget::{
-    ArrivalBound, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES, LOAD_BYTES_A_SECOND_ASSUMED,
-    LaunchesNotProfiled, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES, PagingRule,
-    PartitionReport, PlaceReport, PlaceUse, PreemptedStage, PrepareNotProfiled, PromiseRule,
-    Purpose, STACK_BYTES, STRANGER_THREADS, StageNotProfiled, TaskReport, Unschedulable,
+    ArrivalBound, BLACK_BOX_BYTES, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES,
+    LOAD_BYTES_A_SECOND_ASSUMED, LaunchesNotProfiled, MemoryBudget, MemoryItem, MemoryRule,
+    ORDINARY_STACK_BYTES, PagingRule, PartitionReport, PlaceReport, PlaceUse, PreemptedStage,
+    PrepareNotProfiled, PromiseRule, Purpose, RECORDER_CELL_BYTES, RECORDER_CELLS, STACK_BYTES,
+    STRANGER_THREADS, StageNotProfiled, TaskReport, Unschedulable,
 };
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, DeviceKind, Difference, Fact, Gpu, GpuHost, Host, OrtHost,
     PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, PowerMode,
     ProfileInput, Releases, Source, UnknownSource, WrittenPolicyError,
 };
-pub use manifest::{LeaderWait, METRICS_SUFFIX, Margins, Scheduling, SocketRule};
+pub use manifest::{
+    LeaderWait, METRICS_SUFFIX, Margins, RecorderMode, RecorderPlan, RecorderRule, Scheduling,
+    SocketRule,
+};
 pub use needs::{ModelNeeds, Needs, PartitionNeeds};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
 pub use read::{Files, NoSuchBoard, beside, inside, read_profile};

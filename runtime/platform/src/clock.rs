@@ -41,6 +41,12 @@ pub fn unix_seconds() -> u64 {
     read(libc::CLOCK_REALTIME) / 1_000_000_000
 }
 
+/// What the clock that other programs date by is ahead of [`now_ns`], in ns; at this moment, as the system may set that clock.
+#[must_use]
+pub fn unix_ahead_ns() -> i64 {
+    (read(libc::CLOCK_REALTIME) as i64).wrapping_sub(now_ns() as i64)
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -17,16 +17,19 @@ pub enum Signal {
     Quit,
     /// SIGUSR1: to say how it is, and to go on.
     Report,
+    /// SIGUSR2: to write what it recorded, and to go on.
+    Record,
 }
 
 impl Signal {
     const OF_PROGRAMS: [Self; 2] = [Self::Terminate, Self::Interrupt];
-    const OF_SERVICES: [Self; 5] = [
+    const OF_SERVICES: [Self; 6] = [
         Self::Terminate,
         Self::Interrupt,
         Self::HangUp,
         Self::Quit,
         Self::Report,
+        Self::Record,
     ];
 
     const fn number(self) -> libc::c_int {
@@ -36,19 +39,18 @@ impl Signal {
             Self::HangUp => libc::SIGHUP,
             Self::Quit => libc::SIGQUIT,
             Self::Report => libc::SIGUSR1,
+            Self::Record => libc::SIGUSR2,
         }
     }
 }
 
-/// What a service ignores. Each would end or stop the process. Some are of timers that this process does not set;
-/// `SIGUSR2` has no meaning yet. For the others a write has an error: a file that may not grow (`EFBIG`), a pipe
+/// What a service ignores. Each would end or stop the process. Some are of timers that this process does not set. For the others a write has an error: a file that may not grow (`EFBIG`), a pipe
 /// without a reader, a terminal that belongs to another process group.
-const IGNORED: [libc::c_int; 9] = [
+const IGNORED: [libc::c_int; 8] = [
     libc::SIGALRM,
     libc::SIGVTALRM,
     libc::SIGPROF,
     libc::SIGIO,
-    libc::SIGUSR2,
     libc::SIGXFSZ,
     libc::SIGPIPE,
     libc::SIGTTIN,

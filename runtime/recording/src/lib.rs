@@ -8,18 +8,27 @@
 //! |---|---|
 //! | what is in a recording | [`Entry`] |
 //! | what its scheduler was made from | [`Setting`] |
+//! | from a real-time thread to segments | [`ring`], [`Collector`] |
+//! | the newest seconds, in memory | [`BlackBox`] |
 //! | writing one | [`Writer`] |
 //! | reading one | [`Recording`] |
 //! | whether the scheduler decides the same again | [`replay`](replay::replay) |
 #![forbid(unsafe_code)]
 
+mod black_box;
+mod collector;
 mod entry;
 mod read;
 pub mod replay;
+pub mod ring;
+mod segment;
 mod setting;
 mod write;
 
+pub use black_box::BlackBox;
+pub use collector::{Collector, SEGMENT};
 pub use entry::{CHANNEL, Entry, SCHEMA, Sent, Step};
 pub use read::{End, Entries, ReadError, Recording};
+pub use segment::Segment;
 pub use setting::{Names, SETTING, Setting};
 pub use write::{WriteError, Writer};

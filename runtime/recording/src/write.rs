@@ -7,6 +7,7 @@ use mcap::{McapError, WriteOptions};
 use punctual_core::Instant;
 
 use crate::entry::{CHANNEL, Entry, SCHEMA, Sent, Step};
+use crate::segment::Segment;
 use crate::setting::{SETTING, Setting};
 
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +19,6 @@ pub struct Writer<W: Write + Seek> {
     file: mcap::Writer<W>,
     channel: u16,
     sequence: u32,
-    segments: u64,
     /// Where other programs' clocks are, ahead of the scheduler's, in ns.
     ahead_ns: i64,
 }
@@ -42,7 +42,6 @@ impl<W: Write + Seek> Writer<W> {
             file,
             channel,
             sequence: 0,
-            segments: 0,
             ahead_ns,
         };
         let setting = serde_json::to_vec(setting).expect("plain data always serialises");
@@ -64,15 +63,40 @@ impl<W: Write + Seek> Writer<W> {
         })?)
     }
 
-    /// Begins a segment, with the scheduler's state between two steps; what was written before is safe from then on.
+    /// Begins the segment of this number since the scheduler was made, with its state between two steps; what was written before
+    /// is safe from then on.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn segment(&mut self, at: Instant, state: Option<Vec<u8>>) -> Result<(), WriteError> {
+    pub fn segment(
+        &mut self,
+        number: u64,
+        at: Instant,
+        state: Option<Vec<u8>>,
+    ) -> Result<(), WriteError> {
         self.file.flush()?;
-        let number = self.segments;
-        self.segments += 1;
         self.entry(at, &Entry::Segment { number, state })
+    }
+
+    /// Writes a segment, whole.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn whole(&mut self, segment: &Segment) -> Result<(), WriteError> {
+        self.segment(segment.number, segment.from, segment.state.clone())?;
+        let mut now = segment.from;
+        for entry in segment.entries() {
+            match entry {
+                Entry::Step(step) => {
+                    now = step.now;
+                    self.step(step)?;
+                }
+                Entry::Sent(sent) => self.sent(sent)?,
+                Entry::Lost { steps } => self.lost(now, steps)?,
+                Entry::Segment { .. } => {}
+            }
+        }
+        Ok(())
     }
 
     /// # Errors

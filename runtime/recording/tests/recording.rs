@@ -145,7 +145,7 @@ fn file(entries: &[Entry]) -> Vec<u8> {
     let mut now = Instant::ZERO;
     for entry in entries {
         match entry.clone() {
-            Entry::Segment { state, .. } => writer.segment(now, state),
+            Entry::Segment { number, state } => writer.segment(number, now, state),
             Entry::Lost { steps } => writer.lost(now, steps),
             Entry::Step(step) => {
                 now = step.now;

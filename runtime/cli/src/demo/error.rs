@@ -32,6 +32,8 @@ pub enum DemoError {
     Picture(#[from] image::ImageError),
     #[error("the daemon's report: {0}")]
     Report(#[from] punctual_daemon::ReportError),
+    #[error("the daemon made no recording; its lines above say why")]
+    NotRecorded,
     #[error("cannot wait for signals: {0}")]
     Signals(OsError),
     /// Standard output takes no more; everything was ended.
@@ -44,7 +46,7 @@ impl Terminates for DemoError {
         match self {
             Self::Write { .. } => Termination::File,
             Self::Cores { .. } | Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
-            Self::Report(_) | Self::Picture(_) => Termination::BadResult,
+            Self::Report(_) | Self::Picture(_) | Self::NotRecorded => Termination::BadResult,
             Self::Daemon(error) => error.termination(),
             Self::Cache(error) => error.termination(),
             Self::Output(error) => error.termination(),

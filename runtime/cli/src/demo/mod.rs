@@ -8,6 +8,7 @@ mod summary;
 pub mod table;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -71,6 +72,7 @@ EXAMPLES:
   punctual demo --seconds 3 --json | jq .tasks[0].on_time
   punctual demo --html demo.html
   punctual demo --html demo.html --overload 8
+  punctual demo --seconds 3 --record demo.mcap
 
 The first run measures the networks on this machine for a few seconds and keeps the results in the
 user's cache folder. Real-time priorities and locked memory are used if the system grants them; the
@@ -91,6 +93,9 @@ pub struct Options {
     /// machine), and write a page that shows frames of each camera with their answers at both.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write everything that the scheduler was told and decided into a recording, for `punctual explain`, `trace` and `replay`.
+    #[arg(long, value_name = "FILE", conflicts_with = "html")]
+    record: Option<PathBuf>,
     /// Print one JSON object for each run instead of tables.
     #[arg(long)]
     json: bool,
@@ -130,7 +135,11 @@ fn show(options: &Options) -> Result<bool, DemoError> {
         return Err(DemoError::Cores { found });
     }
     let folder = Folder::create()?;
-    let manifest = folder.write("manifest.toml", MANIFEST.as_bytes())?;
+    let recorder = recorder(&folder, options.record.is_some());
+    let manifest = folder.write(
+        "manifest.toml",
+        (MANIFEST.to_owned() + &recorder).as_bytes(),
+    )?;
     for (name, package) in PACKAGES {
         folder.write(name, package)?;
     }
@@ -154,7 +163,19 @@ fn show(options: &Options) -> Result<bool, DemoError> {
             source,
         })?;
     }
+    if let Some(path) = &options.record {
+        folder.hand_over_recording(path)?;
+    }
     Ok(runs.iter().all(|run| run.summary.succeeded()))
+}
+
+/// The manifest's table: one file of everything, or nothing.
+fn recorder(folder: &Folder, records: bool) -> String {
+    if !records {
+        return "\n[recorder]\nmode = \"off\"\n".to_owned();
+    }
+    let directory = folder.recordings();
+    format!("\n[recorder]\nmode = \"all\"\nbudget_mb = 1000000\ndirectory = {directory:?}\n")
 }
 
 /// Profiles by which this machine can keep the promises of the demo's manifest, which also lie next to its packages then. One that stood still while it was measured seems too
@@ -373,6 +394,26 @@ impl Folder {
 
     fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    fn recordings(&self) -> PathBuf {
+        self.path("recordings")
+    }
+
+    /// Moves the recording of the run out, which may be to another disk.
+    fn hand_over_recording(&self, to: &Path) -> Result<(), DemoError> {
+        let recordings = self.recordings();
+        let mut found = std::fs::read_dir(&recordings)
+            .map_err(|_| DemoError::NotRecorded)?
+            .filter_map(Result::ok);
+        let recorded = found.next().ok_or(DemoError::NotRecorded)?.path();
+        let copied = File::open(&recorded).and_then(|mut recording| {
+            files::write_whole_with(to, |out| std::io::copy(&mut recording, out).map(drop))
+        });
+        copied.map_err(|source| DemoError::Write {
+            path: to.to_owned(),
+            source,
+        })
     }
 
     fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, DemoError> {

@@ -9,7 +9,7 @@ use super::footprint;
 use super::paging::Paging;
 use crate::inputs::DeviceKind;
 use crate::inputs::PlanInputs;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, RecorderMode};
 use crate::resolve::{Model, Placed, Placement, Resolved, Task};
 
 /// All memory that the daemon has when every client is there: the most that it ever has.
@@ -148,6 +148,8 @@ pub enum Purpose {
     /// Memory that clients read outputs from, one for each slot.
     OutputAreas,
     SchedulerTables,
+    /// What is recorded, until it is written.
+    Recorder,
     /// Stacks of the plan's threads.
     Stacks,
     /// What a library that runs stages takes for itself.
@@ -176,6 +178,7 @@ impl Purpose {
             Self::CropCopies => "crop copies",
             Self::OutputAreas => "output areas",
             Self::SchedulerTables => "tables",
+            Self::Recorder => "recorder",
             Self::Stacks => "stacks",
             Self::LibraryHeap => "library heap",
         }
@@ -274,10 +277,33 @@ pub(super) fn items(inventory: &Inventory<'_>, program_bytes: u64) -> Vec<Memory
     let purpose = Purpose::SchedulerTables;
     items.push(MemoryItem::new(purpose, "scheduler", tables, 1));
     items.extend(tables_of_places(inventory));
+    items.extend(recorder(resolved.manifest.recorder.mode));
     items.extend(stacks(inventory));
     items.extend(solutions(&resolved.models, &resolved.placement));
     items.extend(packing(&resolved.models, &items));
     items
+}
+
+/// Cells of the ring between the scheduler and the recorder. A step takes one for its event and one for each action; the
+/// demonstration at sixteen times its load takes 40,000 a second, and the recorder looks every 100 ms.
+pub const RECORDER_CELLS: u64 = 16 << 10;
+
+/// At most this many bytes each.
+pub const RECORDER_CELL_BYTES: u64 = 384;
+
+/// The newest seconds of a black box: if more happens in them, there are fewer.
+pub const BLACK_BOX_BYTES: u64 = 16 << 20;
+
+/// What the recorder needs to write a file, and its own scheduler, which takes each step again.
+const RECORDING_BYTES: u64 = 8 << 20;
+
+/// The threads that collect and write.
+const RECORDER_THREADS: u64 = 2;
+
+fn recorder(mode: RecorderMode) -> Option<MemoryItem> {
+    let stacks = RECORDER_THREADS * (STACK_BYTES + THREAD_HEAP_BYTES);
+    let bytes = RECORDER_CELLS * RECORDER_CELL_BYTES + BLACK_BOX_BYTES + RECORDING_BYTES + stacks;
+    (mode != RecorderMode::Off).then(|| MemoryItem::new(Purpose::Recorder, "steps", bytes, 1))
 }
 
 /// The scheduler's tables and queues of each place.

@@ -22,8 +22,8 @@ pub use fill::LaunchesNotProfiled;
 pub use gpu::GpuPlan;
 pub use load::{CoreLoad, CoreOverloaded};
 pub use memory::{
-    HEAP_BYTES, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES, Purpose, STACK_BYTES,
-    STRANGER_THREADS,
+    BLACK_BOX_BYTES, HEAP_BYTES, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
+    Purpose, RECORDER_CELL_BYTES, RECORDER_CELLS, STACK_BYTES, STRANGER_THREADS,
 };
 pub(crate) use memory::{STACKS_A_CLIENT, THREADS_A_CLIENT};
 pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingRule};

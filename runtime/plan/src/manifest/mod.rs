@@ -8,6 +8,7 @@ mod leaders;
 mod limits;
 mod margins;
 mod places;
+mod recorder;
 mod socket;
 mod vector;
 
@@ -18,6 +19,7 @@ pub(crate) use leaders::RawLeaders;
 pub(crate) use limits::CLIENT_SLOTS_MAX;
 pub use margins::Margins;
 pub(crate) use places::{PlaceChoice, RawPlace, RawPlaces};
+pub use recorder::{RecorderMode, RecorderPlan, RecorderRule};
 pub use socket::{METRICS_SUFFIX, SocketRule};
 pub(crate) use vector::RawVector;
 
@@ -86,6 +88,7 @@ const SCHEDULINGS: [(&str, Scheduling); 2] = [
 
 pub(crate) struct Manifest {
     pub(crate) daemon: RawDaemon,
+    pub(crate) recorder: RecorderPlan,
     pub(crate) models: Vec<RawModel>,
     pub(crate) partitions: Vec<RawPartition>,
     pub(crate) places: Vec<RawPlace>,
@@ -187,8 +190,10 @@ pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<M
     let document = Document::parse(problems)?;
     let mut root = document.root().with_removed(&REMOVED);
     let daemon = root.table_or_empty("daemon", problems);
+    let recorder = root.table_or_empty("recorder", problems);
     let manifest = Manifest {
         daemon: RawDaemon::read(daemon, policies, problems),
+        recorder: RecorderPlan::read(recorder, problems),
         models: root.list("model", 1..=MODELS_MAX, problems, RawModel::read),
         partitions: root.list(
             "partition",

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::warning::Warning;
 use crate::budget::{ArrivalBound, CoreLoad, GpuPlan, MemoryBudget, PartitionReport, PlaceReport};
 use crate::inputs::{DeviceKind, PolicyChoice};
-use crate::manifest::Margins;
+use crate::manifest::{Margins, RecorderPlan};
 use crate::resolve::{
     AdmissionPlan, ChannelPlan, EntryPlan, FramePlan, PartitionPlan, Role, ThreadPlan, VectorPlan,
 };
@@ -46,6 +46,7 @@ pub struct Plan {
     /// machine has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_latency: Option<Nanos>,
+    pub recorder: RecorderPlan,
     /// Whether threads are to ask for real-time priorities and locked memory. False when the host
     /// does not allow it; every [`ThreadPlan::priority`] is then `None`.
     pub realtime: bool,

@@ -64,6 +64,7 @@ pub(crate) fn freeze(
         drain_bound: daemon.drain,
         watchdog: daemon.watchdog,
         idle_latency: daemon.idle_latency,
+        recorder: resolved.manifest.recorder,
         realtime: inputs.host.realtime,
         margins: daemon.margins,
         threads: budgeted.threads,

@@ -1,0 +1,221 @@
+//! The flight recorder: what the scheduler was told and decided, and how its records went to clients, in files.
+//!
+//! ```text
+//!  scheduler ─steps─▶ collector ─segments─▶ disk ─▶ files
+//!  ports ───sent────▶     ▲
+//!  housekeeping ──orders──┘
+//! ```
+//! Real-time threads write into rings and wake nobody. The collector and the disk's thread are ordinary ones; a disk that is full
+//! or slow costs parts of the file, which are counted.
+
+mod about;
+mod collecting;
+mod counts;
+mod directory;
+mod disk;
+mod triggers;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, bounded};
+use punctual_events::{DaemonEvent, say};
+use punctual_plan::{
+    BLACK_BOX_BYTES, Plan, RECORDER_CELL_BYTES, RECORDER_CELLS, RecorderMode, STACK_BYTES,
+};
+use punctual_platform::clock;
+use punctual_platform::thread::spawn_ordinary_with_stack;
+use punctual_recording::ring::{self, CELL_BYTES, StepSink};
+use punctual_recording::{BlackBox, Collector};
+use serde::{Deserialize, Serialize};
+
+use crate::StartupError;
+use crate::validate::Validated;
+use about::About;
+use collecting::{Collecting, Kept, Order};
+pub use collecting::{RecordSent, SentLog};
+use counts::Counts;
+use directory::Directory;
+use disk::Disk;
+pub use triggers::Trigger;
+use triggers::Triggers;
+
+// What the plan counts is what is taken.
+const _: () = assert!(CELL_BYTES as u64 <= RECORDER_CELL_BYTES);
+
+/// Black boxes that wait for the disk, or segments of everything: what the disk has no room for is not kept twice.
+const WORK_MAX: usize = 8;
+
+/// Orders that wait for the collector's next look.
+const ORDERS_MAX: usize = 4;
+
+/// How long a daemon that ends waits for its last recording, in ns.
+const END_NS: u64 = 2_000_000_000;
+
+/// The service manager's word for where a service may keep what it makes, and the folder there.
+const STATE_DIRECTORY: &str = "STATE_DIRECTORY";
+const FOLDER: &str = "recordings";
+
+/// The recorder of a daemon that records.
+pub struct Recorder {
+    /// None once it was told to end.
+    orders: Option<Sender<Order>>,
+    threads: Vec<JoinHandle<()>>,
+    counts: Arc<Counts>,
+    mode: RecorderMode,
+    directory: PathBuf,
+}
+
+/// The real-time threads' ends; none: nothing is recorded.
+#[derive(Default)]
+pub struct Sinks {
+    pub steps: Option<StepSink>,
+    pub sent: Option<Arc<SentLog>>,
+}
+
+/// What a report says of the recorder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecorderReport {
+    /// As in the manifest; `off` also where no folder is known.
+    pub mode: String,
+    pub directory: PathBuf,
+    /// Recordings that are complete.
+    pub written: u64,
+    /// The newest of them.
+    pub last: Option<PathBuf>,
+    /// Recordings that could not be written, or not to their end.
+    pub failed: u64,
+    pub steps: u64,
+    /// Steps that found the ring full, as the recorder got no processor.
+    pub steps_lost: u64,
+    /// Records of ports that did.
+    pub sent_lost: u64,
+    /// Seconds of everything that the disk was too slow for.
+    pub seconds_lost: u64,
+    /// Steps that the recorder's own scheduler decided otherwise: a defect of Punctual, or of the machine.
+    pub differing: u64,
+}
+
+/// Where recordings go: where the manifest says, or where the service manager lets a service keep things.
+fn folder(plan: &Plan) -> Option<PathBuf> {
+    let named = plan.recorder.directory.clone();
+    named.or_else(|| {
+        let granted = std::env::var_os(STATE_DIRECTORY)?;
+        // Several are separated by colons.
+        let first = std::env::split_paths(&granted).next()?;
+        first.is_absolute().then(|| first.join(FOLDER))
+    })
+}
+
+impl Recorder {
+    /// Starts its threads, if the plan records and there is somewhere to record to.
+    pub fn start(validated: &Validated) -> Result<(Option<Self>, Sinks), StartupError> {
+        let plan = &validated.plan;
+        let mode = plan.recorder.mode;
+        if mode == RecorderMode::Off {
+            return Ok((None, Sinks::default()));
+        }
+        let Some(path) = folder(plan) else {
+            say(&DaemonEvent::RecorderOff);
+            return Ok((None, Sinks::default()));
+        };
+        let counts = Arc::new(Counts::default());
+        let (sink, source) = ring::steps(RECORDER_CELLS as usize);
+        let sent = Arc::new(SentLog::new());
+        let directory = Directory::new(path.clone(), plan.recorder.budget_bytes);
+        let disk = Disk::new(directory, About::of(validated), Arc::clone(&counts));
+        let (orders, ordered) = bounded(ORDERS_MAX);
+        let (work, to_write) = bounded(WORK_MAX);
+        let collecting = Collecting::new(
+            source,
+            Arc::clone(&sent),
+            Collector::new(&plan.scheduler, &plan.policy)?,
+            Triggers::new(&plan.scheduler),
+            match mode {
+                RecorderMode::All => Kept::All,
+                _ => Kept::BlackBox(BlackBox::new(
+                    plan.recorder.length,
+                    BLACK_BOX_BYTES as usize,
+                )),
+            },
+            work,
+            Arc::clone(&counts),
+        );
+        let stack = STACK_BYTES as usize;
+        let threads = vec![
+            spawn_ordinary_with_stack("recorder", stack, move || collecting.serve(&ordered))?,
+            spawn_ordinary_with_stack("recorder/disk", stack, move || disk.serve(to_write))?,
+        ];
+        let recorder = Self {
+            orders: Some(orders),
+            threads,
+            counts,
+            mode,
+            directory: path,
+        };
+        let sinks = Sinks {
+            steps: Some(sink),
+            sent: Some(sent),
+        };
+        Ok((Some(recorder), sinks))
+    }
+
+    /// Has the black box written; of everything, the file so far is completed. Never waits.
+    pub fn dump(&self, trigger: Trigger) {
+        if let Some(orders) = &self.orders {
+            // One that finds no room is one of several that are the same.
+            let _ = orders.try_send(Order::Dump(trigger, None));
+        }
+    }
+
+    /// As [`dump`](Self::dump), and waits until it is on the disk, for a while.
+    pub fn dump_and_wait(&self, trigger: Trigger) {
+        let (done, written) = bounded(0);
+        let ordered = Order::Dump(trigger, Some(done));
+        let Some(orders) = &self.orders else {
+            return;
+        };
+        if orders.try_send(ordered).is_ok() {
+            let _ = written.recv_timeout(Duration::from_nanos(END_NS));
+        }
+    }
+
+    /// Ends it: what is recorded is written. A disk that does not take it within a while is left alone.
+    pub fn end(mut self) {
+        self.orders = None;
+        let limit_ns = clock::now_ns() + END_NS;
+        for thread in self.threads.drain(..) {
+            while !thread.is_finished() && clock::now_ns() < limit_ns {
+                clock::sleep_until_ns(clock::now_ns() + 1_000_000);
+            }
+            if thread.is_finished() {
+                // It has said why if it panicked.
+                let _ = thread.join();
+            }
+        }
+    }
+
+    pub fn report(&self) -> RecorderReport {
+        let counts = &self.counts;
+        RecorderReport {
+            mode: match self.mode {
+                RecorderMode::BlackBox => "black-box",
+                RecorderMode::All => "all",
+                RecorderMode::Off => "off",
+            }
+            .to_owned(),
+            directory: self.directory.clone(),
+            written: counts.written(),
+            last: counts.last(),
+            failed: counts.failed.load(Relaxed),
+            steps: counts.steps.load(Relaxed),
+            steps_lost: counts.steps_lost.load(Relaxed),
+            sent_lost: counts.sent_lost.load(Relaxed),
+            seconds_lost: counts.unwritten.load(Relaxed),
+            differing: counts.differing.load(Relaxed),
+        }
+    }
+}

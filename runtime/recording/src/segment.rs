@@ -1,0 +1,76 @@
+//! A part of a recording in memory: a state, and what followed.
+
+use punctual_core::Instant;
+
+use crate::entry::Entry;
+
+/// The scheduler's state between two steps, and the entries from there to the next segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its position since the scheduler was made.
+    pub number: u64,
+    /// When it begins.
+    pub from: Instant,
+    /// None: of a scheduler that was just made, or unknown.
+    pub state: Option<Vec<u8>>,
+    /// The time of its last step.
+    to: Instant,
+    /// As they are written into a file, one behind the other.
+    entries: Vec<u8>,
+}
+
+impl Segment {
+    #[must_use]
+    pub const fn new(number: u64, from: Instant, state: Option<Vec<u8>>) -> Self {
+        Self {
+            number,
+            from,
+            state,
+            to: from,
+            entries: Vec::new(),
+        }
+    }
+
+    /// Says when it begins, as long as it is empty.
+    pub(crate) fn begins(&mut self, from: Instant) {
+        (self.from, self.to) = (from, from);
+    }
+
+    pub fn push(&mut self, entry: &Entry) {
+        if let Entry::Step(step) = entry {
+            self.to = self.to.max(step.now);
+        }
+        let bytes = std::mem::take(&mut self.entries);
+        let bytes = postcard::to_extend(entry, bytes);
+        self.entries = bytes.expect("plain data always serialises");
+    }
+
+    /// The time of its last step; where it begins, if it has none.
+    #[must_use]
+    pub const fn to(&self) -> Instant {
+        self.to
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The memory that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.entries.capacity() + self.state.as_ref().map_or(0, Vec::capacity)
+    }
+
+    /// What followed its state.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        let mut rest = &self.entries[..];
+        std::iter::from_fn(move || {
+            let (entry, behind) = (!rest.is_empty()).then(|| {
+                postcard::take_from_bytes::<Entry>(rest).expect("they were written here")
+            })?;
+            rest = behind;
+            Some(entry)
+        })
+    }
+}
