@@ -4,7 +4,7 @@ use std::fmt;
 
 use punctual_core::{ActionId, ClientId, ModelId, PartitionId};
 
-/// Who is behind an id, as the plan and the clients of the moment have it. `()` knows nobody.
+/// The names behind ids, from the plan and the clients of the moment. `()` knows none.
 pub trait Names {
     fn partition(&self, _: PartitionId) -> Option<&str> {
         None
