@@ -11,8 +11,16 @@ use crate::segment::Segment;
 use crate::setting::{SETTING, Setting};
 
 #[derive(Debug, thiserror::Error)]
-#[error("the recording cannot be written: {0}")]
+#[error("the recording cannot be written: {}", cause(.0))]
 pub struct WriteError(#[from] McapError);
+
+/// What the system says, if it is that.
+fn cause(error: &McapError) -> &dyn std::fmt::Display {
+    match error {
+        McapError::Io(error) => error,
+        error => error,
+    }
+}
 
 /// A recording that is being written.
 pub struct Writer<W: Write + Seek> {
@@ -78,7 +86,7 @@ impl<W: Write + Seek> Writer<W> {
         self.entry(at, &Entry::Segment { number, state })
     }
 
-    /// Writes a segment, whole.
+    /// Writes a segment, whole: it is safe from then on.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -96,7 +104,7 @@ impl<W: Write + Seek> Writer<W> {
                 Entry::Segment { .. } => {}
             }
         }
-        Ok(())
+        Ok(self.file.flush()?)
     }
 
     /// # Errors

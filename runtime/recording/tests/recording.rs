@@ -11,7 +11,10 @@ use punctual_policy_testing::plans::random_plan;
 use punctual_policy_testing::weather::Weather;
 use punctual_policy_testing::world::World;
 use punctual_recording::replay::{ReplayError, Replayed, replay};
-use punctual_recording::{CHANNEL, End, Entry, Names, ReadError, Recording, Setting, Step, Writer};
+use punctual_recording::ring::{self, Told};
+use punctual_recording::{
+    CHANNEL, Collector, End, Entry, Names, ReadError, Recording, Setting, Step, Writer,
+};
 use punctual_types::Random;
 
 /// The default policy, and all that it is told and decides.
@@ -202,6 +205,79 @@ fn after_lost_steps_the_state_is_unknown_until_the_next_segment() {
     let done = replayed(&file(&entries), &config).expect("the others decide the same");
     assert_eq!((done.lost, done.skipped), (10, SEGMENT as u64 - 29));
     assert!(done.steps > SEGMENT as u64);
+}
+
+/// Steps that a scheduler takes again into the recorder's ring, of which the recorder takes nothing out for a while.
+fn collected(pause: std::ops::Range<usize>) -> (Config, Vec<u8>, Collector) {
+    let (config, entries) = first_run();
+    let policy = PunctualConfig::default();
+    let mut scheduler = Scheduler::new(&config, &policy).expect("it was one");
+    let mut actions = Actions::for_config(&config);
+    let (mut sink, mut source) = ring::steps(64);
+    let mut collector = Collector::new(&config, Arc::new(policy)).expect("it was one");
+    let mut segments = Vec::new();
+    let steps = entries.iter().filter_map(|entry| match entry {
+        Entry::Step(step) => Some(step),
+        _ => None,
+    });
+    for (position, step) in steps.enumerate() {
+        actions.clear();
+        scheduler.step(step.now, &step.event, &mut actions);
+        sink.write(step.now, step.took, &step.event, &actions, &scheduler);
+        while !pause.contains(&position)
+            && let Some(told) = source.take()
+        {
+            segments.extend(collector.step(told));
+        }
+    }
+    segments.push(collector.next(Instant::from_nanos(u64::MAX)));
+    let mut writer = Writer::new(Cursor::new(Vec::new()), 0, &setting()).expect("memory");
+    for segment in &segments {
+        writer.whole(segment).expect("memory");
+    }
+    (
+        config,
+        writer.finish().expect("memory").into_inner(),
+        collector,
+    )
+}
+
+#[test]
+fn what_is_collected_from_the_ring_decides_the_same() {
+    let (config, file, collector) = collected(0..0);
+    let done = replayed(&file, &config).expect("it decides the same");
+    let steps = first_run().1.len() - done.segments as usize;
+    assert!(done.steps > 4 * SEGMENT as u64 - 10, "{done:?} of {steps}");
+    assert_eq!((done.skipped, done.lost, collector.differing()), (0, 0, 0));
+}
+
+#[test]
+fn a_recorder_that_got_no_processor_for_a_while_knows_the_state_again() {
+    let (config, file, collector) = collected(20..120);
+    let done = replayed(&file, &config).expect("the others decide the same");
+    assert!(done.lost > 0, "{done:?}");
+    // A step that finds room again has the state with it.
+    assert!(done.skipped < 5 && collector.differing() == 0, "{done:?}");
+    assert!(done.steps > 100, "{done:?}");
+}
+
+#[test]
+fn a_scheduler_that_decides_otherwise_than_its_twin_is_noticed() {
+    let (config, entries) = first_run();
+    let policy = Arc::new(PunctualConfig::default());
+    let mut collector = Collector::new(&config, policy).expect("it was one");
+    for entry in entries {
+        if let Entry::Step(mut step) = entry {
+            step.actions.clear();
+            collector.step(Told {
+                lost_before: 0,
+                step,
+                state: None,
+            });
+        }
+    }
+    // Once: what it would decide from another state is not known.
+    assert_eq!(collector.differing(), 1);
 }
 
 #[test]

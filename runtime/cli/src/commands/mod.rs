@@ -9,4 +9,5 @@ pub mod daemon;
 pub mod inspect;
 pub mod manuals;
 pub mod profile;
+pub mod record;
 pub mod share;
