@@ -6,6 +6,7 @@ pub mod camera;
 pub mod check;
 pub mod compile;
 pub mod daemon;
+pub mod explain;
 pub mod inspect;
 pub mod manuals;
 pub mod profile;
