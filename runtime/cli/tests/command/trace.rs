@@ -221,7 +221,7 @@ fn printed(folder: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What is said of a command that ends with a code.
+/// The message of a command that ends with a code.
 fn refused(folder: &Path, line: &str, code: i32) -> String {
     let output = punctual(folder, line);
     assert_eq!(output.status.code(), Some(code), "{line}: {output:?}");
