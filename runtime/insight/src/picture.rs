@@ -163,7 +163,9 @@ impl Survey {
         if part.from.is_some() {
             return span;
         }
-        let about = self.first_late.unwrap_or(self.last);
+        let length = span.to.since(span.from).as_nanos();
+        let middle = span.from + Nanos::new(length / 2);
+        let about = self.first_late.unwrap_or(middle);
         let from = about.as_nanos().saturating_sub(FIRST_VIEW.as_nanos() / 2);
         let from = Instant::from_nanos(from).max(span.from);
         Span {
