@@ -143,5 +143,6 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
         length: EVERY.saturating_mul(requests),
         durations: Durations::default(),
         faults: Vec::new(),
+        recorded: None,
     }
 }

@@ -16,5 +16,6 @@ pub mod disb;
 pub mod experiments;
 pub mod format;
 pub mod profiles;
+pub mod recorded;
 pub mod report;
 pub mod workloads;

@@ -10,10 +10,11 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual_evaluation::compare::{Comparison, Run};
 use punctual_evaluation::format::Workload;
-use punctual_evaluation::report;
+use punctual_evaluation::report::{self, Row};
 use punctual_platform::output;
 use punctual_simulator::scenario::Scenario;
 
+use crate::what_if::sources;
 use crate::workload::{self, Error};
 
 /// What to compare.
@@ -85,7 +86,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         policies,
         ..
     } = workload::document(name)?;
-    options.places.apply(&mut scenario);
+    options.places.apply(&mut scenario)?;
     let mut policies = workload::policies(&options.policies, &policies)?;
     if options.policies.is_empty() {
         policies.retain(|policy| takes(policy, &scenario));
@@ -116,6 +117,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
         output::line(format_args!("{}: {}\n", scenario.name, scenario.about))?;
         let width = output::width();
         output::text(format_args!("{:width$}", report::comparison(&rows)))?;
+    }
+    for run in &runs {
+        if let Some(times) = &run.outcome.times {
+            let Row { policy, load, .. } = &run.row;
+            output::note(format_args!("{policy} at load {load}: {}", sources(times)));
+        }
     }
     let lost: u64 = rows.iter().map(|row| row.lost).sum();
     if lost > 0 {

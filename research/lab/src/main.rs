@@ -6,9 +6,10 @@ mod compare;
 #[cfg(test)]
 mod documented;
 mod plan;
-mod record;
+mod planned;
 mod replay;
 mod simulate;
+mod what_if;
 mod workload;
 
 use clap::{CommandFactory as _, Parser, Subcommand};

@@ -2,6 +2,7 @@
 
 use punctual_plan::PolicyChoice;
 use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use punctual_core::{Config, Instant, Nanos, PolicySpec, TaskId};
@@ -9,16 +10,17 @@ use punctual_evaluation::experiments;
 use punctual_evaluation::format::Workload;
 use punctual_evaluation::report::{self, Recorder, Row, span};
 use punctual_platform::{clock, output};
-use punctual_recording::WriteError;
+use punctual_recording::{SEGMENT, WriteError};
 use punctual_report::{Table, percent};
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::fuzz::{Campaign, campaign};
 use punctual_simulator::outcome::Outcome;
+use punctual_simulator::recording::{self, Recording};
 use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::summary::Summary;
 
-use crate::record::Recording;
+use crate::what_if::sources;
 use crate::workload::{self, Error};
 
 /// What to simulate.
@@ -104,7 +106,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         policies,
         ..
     } = workload::document(name)?;
-    options.places.apply(&mut scenario);
+    options.places.apply(&mut scenario)?;
     if let Some(seconds) = options.seconds {
         scenario.length = Nanos::from_millis(seconds * 1000);
     }
@@ -173,12 +175,15 @@ fn recording_at(
     config: &Config,
     policy: &PolicyChoice,
     scenario: &Scenario,
-) -> Result<Recording, Error> {
+) -> Result<Recording<BufWriter<File>>, Error> {
     let file = File::create(path).map_err(|source| Error::Write {
         path: path.to_owned(),
         source,
     })?;
-    Recording::begin(file, config, policy, scenario).map_err(|source| unwritten(path, source))
+    let policy = serde_json::to_value(policy).expect("parameters are plain data");
+    let setting = recording::setting(scenario, config, policy);
+    Recording::begin(BufWriter::new(file), &setting, SEGMENT)
+        .map_err(|source| unwritten(path, source))
 }
 
 fn unwritten(path: &Path, source: WriteError) -> Error {
@@ -189,7 +194,7 @@ fn unwritten(path: &Path, source: WriteError) -> Error {
 }
 
 /// What the auditor says.
-fn audited(auditor: &Auditor) -> Result<(), Error> {
+pub fn audited(auditor: &Auditor) -> Result<(), Error> {
     let findings = auditor.findings();
     if findings.total() == 0 {
         output::note(format_args!("the auditor found nothing"));
@@ -216,6 +221,7 @@ fn fuzz(options: &Options, cases: u64) -> Result<(), Error> {
         first: options.seed,
         cases,
         tries: SHRINKING_RUNS,
+        recorded: false,
     };
     let report = campaign(plan, &policies, |_| clock::now_ns() - started < limit_ns);
     drop(std::panic::take_hook());
@@ -273,6 +279,9 @@ fn text(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
         effort.worst_prediction,
         span(outcome.summary().reject_us),
     ));
+    if let Some(times) = &outcome.times {
+        text.push_str(&format!("{}\n", sources(times)));
+    }
     text
 }
 
@@ -332,6 +341,7 @@ fn json(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
         "tasks": tasks,
         "effort": outcome.effort,
         "ending": outcome.ending,
+        "times": outcome.times,
         "utilisation": outcome.effort.utilisation(outcome.ended),
     });
     serde_json::to_string_pretty(&json).expect("plain data")

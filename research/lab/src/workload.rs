@@ -1,11 +1,13 @@
 //! What `compare` and `simulate` have in common: naming workloads, policies and loads.
 
 use punctual_core::PolicySpec;
+use punctual_daemon::StartupError;
 use punctual_plan::{Diagnostics, PolicyChoice};
 use std::path::{Path, PathBuf};
 
 use punctual_evaluation::disb::{self, DisbError};
 use punctual_evaluation::format::{self, Workload};
+use punctual_evaluation::recorded::{self, Log, Played};
 use punctual_evaluation::workloads::{self, UnknownWorkload};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::read;
@@ -40,6 +42,17 @@ pub enum Error {
         name: String,
         known: Vec<&'static str>,
     },
+    /// A recording that cannot be played.
+    #[error(transparent)]
+    Recorded(#[from] recorded::Error),
+    /// A manifest that the daemon would not serve here.
+    #[error("{0}")]
+    Manifest(#[source] Box<StartupError>),
+    /// What is asked of a recording is known only of workloads.
+    #[error(
+        "{name}: a recording has the times of its places, measured beside what ran there; --corun stretches those of workloads"
+    )]
+    Corun { name: String },
     /// A run could not be made.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -60,11 +73,14 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Output(error) => error.termination(),
+            Self::Recorded(error) => error.termination(),
+            Self::Manifest(error) => Termination::Code(error.termination().code()),
             Self::Read { .. } | Self::Write { .. } => Termination::File,
             Self::Workload(_)
             | Self::Format(_)
             | Self::Disb(_)
             | Self::Policy { .. }
+            | Self::Corun { .. }
             | Self::Experiment { .. }
             | Self::Run(_) => Termination::BadInput,
             Self::Bad(_) => Termination::BadResult,
@@ -84,13 +100,18 @@ pub struct Places {
 }
 
 impl Places {
-    pub fn apply(self, scenario: &mut Scenario) {
+    pub fn apply(self, scenario: &mut Scenario) -> Result<(), Error> {
+        if scenario.recorded.is_some() && self.corun > 1.0 {
+            let name = scenario.name.clone();
+            return Err(Error::Corun { name });
+        }
         if self.no_lending {
             scenario.lending = None;
         }
         if let Some(lending) = &mut scenario.lending {
             lending.corun = self.corun;
         }
+        Ok(())
     }
 
     /// The same on the command line; nothing for what it is without.
@@ -126,11 +147,30 @@ pub fn document(name: &str) -> Result<Workload, Error> {
             return Ok(workload);
         }
         Some("json") => published(path)?,
+        Some("mcap") => return recording(path),
         _ => workloads::by_name(name)?,
     };
     Ok(Workload {
         scenario,
         policies: Vec::new(),
+        renamed_keys: Vec::new(),
+    })
+}
+
+/// A recording, to be played again.
+fn recording(path: &Path) -> Result<Workload, Error> {
+    let file = recorded::File::read(path)?;
+    let opened = file.open()?;
+    let log = Log::of(&opened)?;
+    for note in log.omitted.notes() {
+        output::note(note);
+    }
+    let Played {
+        scenario, policy, ..
+    } = Played::again(&opened, &log)?;
+    Ok(Workload {
+        scenario,
+        policies: vec![policy],
         renamed_keys: Vec::new(),
     })
 }
@@ -189,7 +229,7 @@ pub fn list() -> String {
     let workloads = listed(workloads.iter().map(|one| (one.name, one.about)));
     let policies = listed(policies.iter().map(|one| (one.name(), one.summary())));
     format!(
-        "WORKLOADS (or a file: one's own .toml, DISB's .json)\n{workloads}\nPOLICIES\n{policies}"
+        "WORKLOADS (or a file: one's own .toml, DISB's .json, a recording's .mcap)\n{workloads}\nPOLICIES\n{policies}"
     )
 }
 

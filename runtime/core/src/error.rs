@@ -29,6 +29,15 @@ pub enum ConfigError {
     /// [`share_max`](crate::PartitionConfig::share_max) is 1 to 1000 thousandths.
     #[error("a partition's share_max is {0} thousandths of its time; choose 1 to 1000")]
     Share(u16),
+    /// Tasks, models and partitions have ids of 16 bits.
+    #[error("the plan has {count} {what}; at most {COUNT_MAX} are possible")]
+    Count { what: &'static str, count: usize },
+    /// Each partition has queues with room for all requests.
+    #[error(
+        "{partitions} partitions with {buffers} request buffers have more than {QUEUED_MAX} places in their queues; use fewer \
+         of one of the two"
+    )]
+    Queues { partitions: usize, buffers: u16 },
     /// A task names a model that does not exist.
     #[error(
         "task {}: there is no model {}; name one of the plan's {models} models, counted from 0",
@@ -233,6 +242,13 @@ pub enum ConfigError {
         reason: Infeasible,
     },
 }
+
+/// Most tasks, models or partitions of a plan.
+pub const COUNT_MAX: usize = u16::MAX as usize;
+
+/// Most partitions times request buffers: twice a partition for each range of 256 compute units, with 256 buffers each. It
+/// bounds the memory that a plan from an untrusted file takes.
+pub const QUEUED_MAX: usize = 1 << 24;
 
 /// The longest span that a plan may name: one hour. Sums of 2^16 of them stay below 2^63 ns, so slack, which
 /// is signed, does not overflow.

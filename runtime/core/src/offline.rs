@@ -183,8 +183,8 @@ pub fn test(tasks: &[Demand], preemption: Option<Nanos>) -> Report {
 
 /// The longest that an action may block the partition without endangering a reserved task: the
 /// least `L - dbf(L)` up to the longest deadline. Longer spans have no part in it: the head of the EDF queue
-/// blocks only deadlines before its own. The longest span if no task has a reservation. A joint batch must fit
-/// into it (`joint`).
+/// blocks only deadlines before its own. The longest span if no task has a reservation; nothing if there are more steps than
+/// [`CHECKPOINTS_MAX`]. A joint batch must fit into it (`joint`).
 #[must_use]
 pub fn blocking_allowed(tasks: &[Demand]) -> Nanos {
     let longest = tasks.iter().map(|task| task.deadline).max();
@@ -192,6 +192,9 @@ pub fn blocking_allowed(tasks: &[Demand]) -> Nanos {
     for task in reserved(tasks) {
         let mut at = task.deadline.saturating_sub(task.jitter);
         while longest.is_some_and(|longest| at <= longest) && task.period > Nanos::ZERO {
+            if steps.len() as u64 == CHECKPOINTS_MAX {
+                return Nanos::ZERO;
+            }
             steps.push((at, task.work));
             at += task.period;
         }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::config::{Config, Criticality, ModelConfig, SHARE_WHOLE, TaskConfig};
-use crate::error::{ConfigError, SPAN_MAX};
+use crate::error::{COUNT_MAX, ConfigError, QUEUED_MAX, SPAN_MAX};
 use crate::ids::{BATCH_MAX, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
 use crate::policy::{Contract, Partitioning, PolicySpec};
@@ -14,6 +14,7 @@ use crate::time::Nanos;
 /// policy itself drops guarantees until the test passes.
 pub(crate) fn check(config: &Config, policy: &dyn PolicySpec) -> Result<(), ConfigError> {
     let contract = policy.contract();
+    check_counts(config)?;
     if config.partitions.is_empty() {
         return Err(ConfigError::NoPartition);
     }
@@ -49,6 +50,27 @@ pub(crate) fn check(config: &Config, policy: &dyn PolicySpec) -> Result<(), Conf
     }
     if contract.promises {
         check_promises(config)?;
+    }
+    Ok(())
+}
+
+/// Positions are ids, and each partition has queues with room for all requests.
+fn check_counts(config: &Config) -> Result<(), ConfigError> {
+    for (what, count) in [
+        ("tasks", config.tasks.len()),
+        ("models", config.models.len()),
+        ("partitions", config.partitions.len()),
+    ] {
+        if count > COUNT_MAX {
+            return Err(ConfigError::Count { what, count });
+        }
+    }
+    let (partitions, buffers) = (config.partitions.len(), config.request_buffers);
+    if partitions.saturating_mul(usize::from(buffers)) > QUEUED_MAX {
+        return Err(ConfigError::Queues {
+            partitions,
+            buffers,
+        });
     }
     Ok(())
 }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use mcap::McapError;
-use mcap::read::{ChunkFlattener, Options};
 use mcap::records::Record;
+use mcap::sans_io::{LinearReadEvent, LinearReader, LinearReaderOptions};
+use mcap::{McapError, parse_record};
 
 use crate::entry::{CHANNEL, Entry, SCHEMA};
 use crate::setting::{SETTING, Setting};
@@ -49,22 +49,58 @@ pub struct Recording<'f> {
     channel: u16,
 }
 
+/// The longest record that is read: a picture, or the packages that belong to a recording.
+const RECORD_BYTES_MAX: usize = 1 << 28;
+
 /// The records of a file, until the first that cannot be read.
-struct Records<'f>(ChunkFlattener<'f>);
+///
+/// `mcap` copies each record into a buffer of its own, of the length that the file claims: so no length is taken that the file
+/// does not have.
+struct Records<'f> {
+    rest: &'f [u8],
+    reader: LinearReader,
+}
 
 impl<'f> Records<'f> {
+    /// Checks how it begins.
     fn of(bytes: &'f [u8]) -> Result<Self, McapError> {
-        let options = Options::IgnoreEndMagic | Options::ValidateChunkCrcs;
-        Ok(Self(ChunkFlattener::new_with_options(bytes, options)?))
+        if !bytes.starts_with(mcap::MAGIC) {
+            return Err(McapError::BadMagic);
+        }
+        let options = LinearReaderOptions::default()
+            .with_skip_end_magic(true)
+            .with_validate_chunk_crcs(true)
+            .with_record_length_limit(bytes.len().min(RECORD_BYTES_MAX));
+        Ok(Self {
+            rest: bytes,
+            reader: LinearReader::new_with_options(options),
+        })
+    }
+
+    fn read(&mut self) -> Option<Result<Record<'static>, McapError>> {
+        loop {
+            match self.reader.next_event()? {
+                Ok(LinearReadEvent::ReadRequest(wanted)) => {
+                    let (read, rest) = self.rest.split_at(wanted.min(self.rest.len()));
+                    self.reader.insert(read.len()).copy_from_slice(read);
+                    self.reader.notify_read(read.len());
+                    self.rest = rest;
+                }
+                Ok(LinearReadEvent::Record { data, opcode }) => {
+                    return Some(parse_record(opcode, data).map(Record::into_owned));
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
     }
 }
 
-impl<'f> Iterator for Records<'f> {
-    type Item = Result<Record<'f>, String>;
+impl Iterator for Records<'_> {
+    type Item = Result<Record<'static>, String>;
 
     /// A damaged length makes `mcap` 0.26 panic where arithmetic is checked: it is not asked again then.
     fn next(&mut self) -> Option<Self::Item> {
-        let next = catch_unwind(AssertUnwindSafe(|| self.0.next()));
+        let next = catch_unwind(AssertUnwindSafe(|| self.read()));
         let next = next.unwrap_or_else(|_| Some(Err(McapError::UnexpectedEoc)))?;
         Some(next.map_err(|error| error.to_string()))
     }

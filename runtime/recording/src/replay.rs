@@ -105,10 +105,14 @@ impl Replay<'_> {
             }
             (Some(scheduler), _) => Some(scheduler),
             (None, Some(state)) => {
-                let restored = Scheduler::restore(self.config, self.policy, &state);
+                let restored = guarded(|| Scheduler::restore(self.config, self.policy, &state));
+                let restored = restored.ok_or(ReplayError::Broken { segment, step: 0 })?;
                 Some(restored.map_err(|source| ReplayError::State { segment, source })?)
             }
-            (None, None) if segment == 0 => Some(Scheduler::new(self.config, self.policy)?),
+            (None, None) if segment == 0 && self.done.segments == 0 => {
+                let made = guarded(|| Scheduler::new(self.config, self.policy));
+                Some(made.ok_or(ReplayError::Broken { segment, step: 0 })??)
+            }
             (None, None) => None,
         };
         self.segment = segment;
@@ -140,9 +144,8 @@ impl Replay<'_> {
         }
         self.actions.clear();
         let decided = &mut self.actions;
-        // A damaged state or event may break what the scheduler relies upon; it is not used again then.
-        let taken = catch_unwind(AssertUnwindSafe(|| scheduler.step(now, &event, decided)));
-        taken.map_err(|_| ReplayError::Broken { segment, step: at })?;
+        let taken = guarded(|| scheduler.step(now, &event, decided));
+        taken.ok_or(ReplayError::Broken { segment, step: at })?;
         self.done.steps += 1;
         self.done.actions += recorded.len() as u64;
         if self.actions.iter().eq(&recorded) {
@@ -156,6 +159,11 @@ impl Replay<'_> {
             found: self.actions.iter().cloned().collect(),
         })
     }
+}
+
+/// A damaged plan, state or event may break what the scheduler relies upon: none then, and it is not used again.
+fn guarded<T>(take: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(take)).ok()
 }
 
 /// Whether an event names only what the plan has. Requests and actions that it does not have are stale to the scheduler.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use punctual_core::{ClientId, Event, Failure, Instant, Nanos, Reply, RequestId};
 use punctual_types::Random;
 
-use crate::arrivals::{Source, Submission};
+use crate::arrivals::{self, Source, Submission};
 use crate::faults::Fault;
 
 /// What happens next on the clients' side.
@@ -161,10 +161,28 @@ impl<S: Source> Clients<S> {
 
     /// A client's intake prepares an input that takes `profiled` at most, once it has done those before.
     pub fn prepare(&mut self, now: Instant, client: ClientId, request: RequestId, profiled: Nanos) {
+        let took = self.preparation_time(profiled);
+        let readable = true;
+        self.prepare_as(
+            now,
+            client,
+            request,
+            arrivals::Preparation { took, readable },
+        );
+    }
+
+    /// The same, for a preparation that is known.
+    pub fn prepare_as(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        request: RequestId,
+        known: arrivals::Preparation,
+    ) {
         if self.busy_until.len() <= client.index() {
             self.busy_until.resize(client.index() + 1, Instant::ZERO);
         }
-        let took = self.preparation_time(profiled);
+        let took = known.took;
         let ends = now.max(self.busy_until[client.index()]) + took;
         self.busy_until[client.index()] = ends;
         self.ordered += 1;
@@ -174,7 +192,7 @@ impl<S: Source> Clients<S> {
             buffer: request.buffer,
             generation: request.generation,
             took,
-            ok: self.readable(client, ends),
+            ok: known.readable && self.readable(client, ends),
         }));
     }
 

@@ -1,11 +1,10 @@
 //! What runs the stages of a simulation.
 
-use crate::virtual_device::VirtualDevice;
+use crate::virtual_device::{Timing, VirtualDevice};
 use punctual_core::Instant;
 use punctual_device::Device;
 
 use crate::samples::Answers;
-use crate::timing::Draws;
 
 /// A device on a virtual clock, which stands still until [`advance_to`](Self::advance_to).
 pub trait TimedDevice: Device {
@@ -22,7 +21,7 @@ pub trait TimedDevice: Device {
     fn busy(&self) -> u128;
 }
 
-impl TimedDevice for VirtualDevice<Draws, Answers> {
+impl<T: Timing> TimedDevice for VirtualDevice<T, Answers> {
     fn next_event(&mut self) -> Option<Instant> {
         Self::next_event(self)
     }
@@ -32,6 +31,7 @@ impl TimedDevice for VirtualDevice<Draws, Answers> {
     }
 
     fn put(&mut self, buffer: u16, sample: u32) {
+        self.shows(buffer, sample);
         self.oracle_mut().put(buffer, sample);
     }
 

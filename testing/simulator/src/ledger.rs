@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use punctual_core::{ClientId, Instant, Reply, TaskId, Ticket};
 use punctual_types::Random;
 
-use crate::arrivals::Submission;
+use crate::arrivals::{Preparation, Submission};
 use crate::outcome::Served;
 use crate::samples::Samples;
 use crate::summary::Tally;
@@ -18,6 +18,18 @@ struct Open {
     intended: Instant,
     submitted: Instant,
     sample: u32,
+    preparation: Option<Preparation>,
+}
+
+/// A submission that is to be prepared.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// The task that it was submitted to.
+    pub origin: TaskId,
+    /// The picture that it shows.
+    pub sample: u32,
+    /// How its preparation goes, if that is known.
+    pub preparation: Option<Preparation>,
 }
 
 #[derive(Debug)]
@@ -66,7 +78,9 @@ impl Ledger {
     pub fn enter(&mut self, submission: &Submission, now: Instant) -> Ticket {
         let task = submission.task;
         let pictures = u64::from(self.samples.count(task));
-        let sample = self.pictures[task.index()].below(pictures) as u32;
+        let pick = &mut self.pictures[task.index()];
+        let known = submission.known;
+        let sample = known.map_or_else(|| pick.below(pictures) as u32, |known| known.sample);
         let sequence = self.first + self.open.len() as u64;
         self.open.push_back(Some(Open {
             task,
@@ -74,16 +88,21 @@ impl Ledger {
             intended: submission.intended,
             submitted: now,
             sample,
+            preparation: known.and_then(|known| known.preparation),
         }));
         self.unanswered += 1;
         ticket(submission.client, sequence)
     }
 
-    /// The task of a submission, and the picture that it shows.
-    pub fn shown(&self, ticket: Ticket) -> Option<(TaskId, u32)> {
+    /// What is known of an open submission.
+    pub fn shown(&self, ticket: Ticket) -> Option<Shown> {
         let index = ticket.sequence.checked_sub(self.first)?;
         let open = (*self.open.get(index as usize)?)?;
-        Some((open.task, open.sample))
+        Some(Shown {
+            origin: open.task,
+            sample: open.sample,
+            preparation: open.preparation,
+        })
     }
 
     /// Enters a verdict; returns the source's name for the submission, unless that has a verdict already.

@@ -25,6 +25,7 @@
 //! | [`timing`], [`faults`] | how long things really take, and what goes wrong, as data |
 //! | [`arrivals`], [`scenario`], [`layout`] | when requests come; what runs where |
 //! | [`observer`], [`audit`], [`fuzz`] | who looks on; the invariants; random cases with faults |
+//! | [`recording`], [`recorded`] | a run as a file, for replay; a recorded world that is played again |
 //! | [`outcome`], [`summary`] | what became of the requests; the figures |
 #![forbid(unsafe_code)]
 
@@ -39,6 +40,8 @@ mod ledger;
 pub mod observer;
 pub mod outcome;
 pub mod plan;
+pub mod recorded;
+pub mod recording;
 pub mod run;
 pub mod samples;
 pub mod scenario;

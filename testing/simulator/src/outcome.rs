@@ -3,6 +3,7 @@
 use punctual_core::{Instant, Nanos, Rejection, StageId, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
+use crate::recorded::TimeSources;
 use crate::summary::{Summary, Tally};
 
 /// One submission and what became of it.
@@ -72,6 +73,8 @@ pub struct Outcome {
     pub effort: Effort,
     /// Every request in the order of its verdict, if the run was told to keep them.
     pub served: Vec<Served>,
+    /// Where the stages' times come from, if the world was recorded.
+    pub times: Option<TimeSources>,
     /// The span in which submissions were made.
     pub duration: Nanos,
 }

@@ -12,6 +12,11 @@ impl Scenario {
     #[must_use]
     pub fn config(&self, policy: &dyn PolicySpec) -> Config {
         let contract = policy.contract();
+        if let Some(recorded) = &self.recorded
+            && contract.partitioning == Partitioning::Planned
+        {
+            return recorded.plan(contract.lends && self.lending.is_some());
+        }
         let (ranges, of_task) = self.partitions(contract.partitioning);
         if let Some(lending) = self.lending.as_ref().filter(|_| contract.lends) {
             return self.lending_config(lending, policy);
@@ -21,6 +26,9 @@ impl Scenario {
             .iter()
             .map(|model| model.config(&ranges))
             .collect();
+        if let Some(recorded) = &self.recorded {
+            recorded.inform(&mut models);
+        }
         let mut pages = self.board.pages;
         if contract.promises && pages > 0 {
             pages = self.keep_reserved(&mut models, pages);

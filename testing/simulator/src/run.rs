@@ -12,6 +12,7 @@ use crate::device::TimedDevice;
 use crate::ledger::Ledger;
 use crate::observer::Observer;
 use crate::outcome::{Effort, Ending, Outcome};
+use crate::recorded;
 use crate::samples::{Answers, Samples};
 use crate::scenario::Scenario;
 use crate::timing::Draws;
@@ -52,6 +53,9 @@ pub fn simulate<O: Observer>(
     settings: Settings,
     observer: &mut O,
 ) -> Result<Outcome, RunError> {
+    if let Some(recorded) = &scenario.recorded {
+        return recorded::simulate(scenario, recorded, policy, load, settings, observer);
+    }
     let arrivals = scenario
         .arrivals(load, &Random::new(settings.seed))
         .map_err(|reason| RunError::Arrivals { load, reason })?;
@@ -157,6 +161,7 @@ impl<S: Source, O: Observer, D: TimedDevice> VirtualWorld<'_, S, O, D> {
             total: ledger.total,
             tasks: ledger.tasks,
             served: ledger.served,
+            times: None,
             duration: scenario.length,
         };
         (outcome, self.device)

@@ -1,9 +1,12 @@
 //! What the exits say: each request shows one picture of its model's calibration records, so its
 //! confidences and whether an answer is right do not depend on the policy.
 
+use std::sync::Arc;
+
 use crate::virtual_device::Oracle;
 use punctual_core::{Answer, Confidence, ModelId, RequestId, StageId, TaskId};
 
+use crate::recorded::Recorded;
 use crate::scenario::Scenario;
 
 /// One record for each exit: its confidence for a picture, and whether its answer is right.
@@ -14,6 +17,8 @@ type Record = (Confidence, bool);
 pub struct Samples {
     models: Vec<Pictures>,
     model_of_task: Vec<usize>,
+    /// Frames take the place of pictures, whatever their model.
+    recorded: Option<Arc<Recorded>>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +44,7 @@ impl Samples {
         Self {
             models: scenario.models.iter().map(pictures).collect(),
             model_of_task: tasks.map(|task| task.config.model.index()).collect(),
+            recorded: scenario.recorded.clone(),
         }
     }
 
@@ -50,13 +56,20 @@ impl Samples {
 
     /// Whether an exit is right.
     pub fn correct(&self, task: TaskId, sample: u32, exit: StageId) -> bool {
-        self.of(task).record(sample, exit.index()).1
+        self.record(self.model_of_task[task.index()], sample, exit.index())
+            .1
     }
 
     /// Whether the last exit is right.
     pub fn correct_at_full_depth(&self, task: TaskId, sample: u32) -> bool {
-        let pictures = self.of(task);
-        pictures.record(sample, pictures.exits.saturating_sub(1)).1
+        let last = self.of(task).exits.saturating_sub(1);
+        self.correct(task, sample, StageId(last as u8))
+    }
+
+    fn record(&self, model: usize, sample: u32, exit: usize) -> Record {
+        let recorded = self.recorded.as_ref();
+        let recorded = recorded.and_then(|recorded| recorded.answer(sample, exit));
+        recorded.unwrap_or_else(|| self.models[model].record(sample, exit))
     }
 
     fn of(&self, task: TaskId) -> &Pictures {
@@ -103,7 +116,7 @@ impl Answers {
 impl Oracle for Answers {
     fn answer(&mut self, request: RequestId, model: ModelId, stage: StageId) -> Answer {
         let sample = self.in_buffer[usize::from(request.buffer)];
-        let (confidence, _) = self.samples.models[model.index()].record(sample, stage.index());
+        let (confidence, _) = self.samples.record(model.index(), sample, stage.index());
         Answer {
             // Pictures stand for their classes: an answer can be told from another's.
             class: sample as u16,

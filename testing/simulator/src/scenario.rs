@@ -1,6 +1,8 @@
 //! What is simulated: networks, tasks, a device, and when requests come. A scenario says nothing
 //! of policies; how a plan for each is made from it is in [`crate::plan`].
 
+use std::sync::Arc;
+
 use punctual_core::{
     Answers, BATCH_MAX, Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId,
     PunctualConfig, StageId, StageTime, TaskConfig, Units, Weights, offline,
@@ -11,6 +13,7 @@ use punctual_types::Random;
 use crate::arrivals::{Arrivals, Pattern, PatternError};
 use crate::faults::Fault;
 use crate::layout;
+use crate::recorded::Recorded;
 use crate::timing::Durations;
 
 /// A network, as measured.
@@ -91,6 +94,9 @@ pub struct Scenario {
     pub length: Nanos,
     pub durations: Durations,
     pub faults: Vec<Fault>,
+    /// The world that it is a recording of: arrivals, answers and times are its own then, not those of patterns,
+    /// calibrations and `durations`.
+    pub recorded: Option<Arc<Recorded>>,
 }
 
 /// The homes and places of a policy that lends idle compute units.
@@ -142,6 +148,7 @@ impl Scenario {
             length,
             durations: Durations::default(),
             faults: Vec::new(),
+            recorded: None,
         }
     }
 

@@ -126,6 +126,7 @@ pub fn scenario() -> Scenario {
         length: ms(10_000),
         durations: Durations::default(),
         faults: Vec::new(),
+        recorded: None,
     }
 }
 
@@ -174,6 +175,7 @@ impl Source for Cameras {
             deadline: None,
             egress: Nanos::ZERO,
             tag: 0,
+            known: None,
         })
     }
 

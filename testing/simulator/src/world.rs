@@ -332,13 +332,19 @@ impl<S: Source, O: Observer, D: TimedDevice> World for VirtualWorld<'_, S, O, D>
                 task,
                 ticket,
             } => {
-                if let Some((origin, sample)) = self.ledger.shown(*ticket) {
-                    self.device.put(request.buffer, sample);
-                    self.effort.offloaded += u64::from(origin != *task);
+                let shown = self.ledger.shown(*ticket);
+                if let Some(shown) = shown {
+                    self.device.put(request.buffer, shown.sample);
+                    self.effort.offloaded += u64::from(shown.origin != *task);
                 }
-                let profiled = self.tasks[task.index()].prepare;
-                self.clients
-                    .prepare(self.now, ticket.client, *request, profiled);
+                let (now, client) = (self.now, ticket.client);
+                match shown.and_then(|shown| shown.preparation) {
+                    Some(known) => self.clients.prepare_as(now, client, *request, known),
+                    None => {
+                        let profiled = self.tasks[task.index()].prepare;
+                        self.clients.prepare(now, client, *request, profiled);
+                    }
+                }
             }
             Action::Infer(infer) => self.submit(infer),
             Action::Preempt { partition, action } => self.device.preempt(*partition, *action),

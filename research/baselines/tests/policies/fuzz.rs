@@ -19,6 +19,7 @@ fn seeds_of_everything_are_clean() {
         first: asked("PUNCTUAL_FIRST", 0),
         cases: asked("PUNCTUAL_SEEDS", SMOKE),
         tries: 200,
+        recorded: std::env::var_os("PUNCTUAL_RECORDED").is_some(),
     };
     let report = campaign(plan, &policies(), |_| true);
     println!("{report}");
@@ -26,6 +27,7 @@ fn seeds_of_everything_are_clean() {
     assert!(report.infeasible * 4 < report.cases, "{report}");
     assert!(report.on_time > 10 * report.cases && report.gaps > report.cases / 10);
     assert!(report.offloaded > report.cases / 10, "{report}");
+    assert!(report.replayed > 100 * (report.cases / 32), "{report}");
 }
 
 /// All that are known, in the order in which cases are drawn.

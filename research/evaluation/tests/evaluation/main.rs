@@ -6,3 +6,4 @@ mod disb_files;
 mod fuzzed;
 mod lending;
 mod planned;
+mod recordings;

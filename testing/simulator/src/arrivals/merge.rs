@@ -133,6 +133,7 @@ impl Source for Arrivals {
             deadline: due.deadline.map(|deadline| intended + deadline),
             egress: Nanos::ZERO,
             tag: u64::from(task) << SEQUENCE_BITS | sequence,
+            known: None,
         })
     }
 

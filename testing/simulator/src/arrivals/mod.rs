@@ -40,6 +40,24 @@ pub struct Submission {
     pub egress: Nanos,
     /// The source's own name for it.
     pub tag: u64,
+    /// What is known beforehand of a frame that was recorded.
+    pub known: Option<Known>,
+}
+
+/// What is known of a recorded frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The picture that it shows: its position among the frames.
+    pub sample: u32,
+    /// How its preparation went; none: as the plan says.
+    pub preparation: Option<Preparation>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preparation {
+    pub took: Nanos,
+    /// Whether its payload could be read.
+    pub readable: bool,
 }
 
 /// Where submissions come from. Those that are known are offered in the order in which they are submitted;

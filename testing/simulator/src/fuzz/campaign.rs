@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_core::PolicySpec;
 
-use super::check::{Failure, Passed, check};
+use super::check::{Failure, Passed, check, check_recorded};
 use super::{Case, shrink};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,14 @@ pub struct Campaign {
     pub cases: u64,
     /// Most runs that go into shrinking a failing case.
     pub tries: u32,
+    /// Whether every case goes through a recording, not only some.
+    pub recorded: bool,
+}
+
+impl Campaign {
+    fn check(self) -> fn(&Case) -> Result<Passed, Failure> {
+        if self.recorded { check_recorded } else { check }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -33,6 +41,8 @@ pub struct Report {
     pub superseded: u64,
     /// Times that an assumption of the guarantee broke.
     pub gaps: u64,
+    /// Steps that were compared with a recording of them.
+    pub replayed: u64,
     pub failures: Vec<Found>,
 }
 
@@ -58,16 +68,17 @@ impl Report {
         self.demotions += passed.demotions;
         self.superseded += passed.superseded;
         self.gaps += passed.gaps;
+        self.replayed += passed.replayed;
     }
 
-    fn add(&mut self, case: &Case, failure: &Failure, tries: u32) {
+    fn add(&mut self, case: &Case, failure: &Failure, plan: Campaign) {
         let like = |found: &&mut Found| {
             found.failure.is_like(failure) && found.case.policy.name() == case.policy.name()
         };
         if let Some(known) = self.failures.iter_mut().find(like) {
             return known.others.push(case.seed);
         }
-        let (smallest, failure) = shrink(case, failure, tries, check);
+        let (smallest, failure) = shrink(case, failure, plan.tries, plan.check());
         self.failures.push(Found {
             seed: case.seed,
             case: smallest,
@@ -87,9 +98,9 @@ pub fn campaign(
     let mut report = Report::default();
     for seed in plan.first..plan.first.saturating_add(plan.cases) {
         let case = Case::draw(seed, policies);
-        match check(&case) {
+        match plan.check()(&case) {
             Ok(passed) => report.count(passed),
-            Err(failure) => report.add(&case, &failure, plan.tries),
+            Err(failure) => report.add(&case, &failure, plan),
         }
         report.cases += 1;
         if !goes_on(&report) {
@@ -104,7 +115,7 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{} cases ({} plans refused as infeasible): {} submissions, {} answered in time, {} \
-             offloaded, {} superseded, {} models demoted, {} steps, {} broken assumptions, {} kinds of failures",
+             offloaded, {} superseded, {} models demoted, {} steps, {} replayed from recordings, {} broken assumptions, {} kinds of failures",
             self.cases,
             self.infeasible,
             self.submitted,
@@ -113,6 +124,7 @@ impl fmt::Display for Report {
             self.superseded,
             self.demotions,
             self.steps,
+            self.replayed,
             self.gaps,
             self.failures.len()
         )?;

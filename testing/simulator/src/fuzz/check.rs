@@ -7,6 +7,7 @@ use punctual_core::{Action, ConfigError, Event, Instant, PolicySpec, Scheduler};
 use punctual_types::Random;
 
 use super::Case;
+use super::replayed;
 use super::twin::Twinned;
 use crate::arrivals::Pattern;
 use crate::audit::{Auditor, Finding};
@@ -38,6 +39,8 @@ pub enum Failure {
     /// Two runs of the same case differ.
     #[error("a second run differs from the first")]
     Nondeterministic,
+    #[error("its recording, replayed: {0}")]
+    Replay(String),
     /// The scheduler takes a plan that is not schedulable, or refuses one that is.
     #[error(
         "the plan is schedulable: {definition} by the definition, {scheduler} by the scheduler"
@@ -61,7 +64,9 @@ impl Failure {
             (Self::Violation(a), Self::Violation(b)) => {
                 discriminant(&a.violation) == discriminant(&b.violation)
             }
-            (Self::Panic(a), Self::Panic(b)) => place(a) == place(b),
+            (Self::Panic(a), Self::Panic(b)) | (Self::Replay(a), Self::Replay(b)) => {
+                place(a) == place(b)
+            }
             (Self::State { broken: a, .. }, Self::State { broken: b, .. }) => a == b,
             _ => discriminant(self) == discriminant(other),
         }
@@ -88,6 +93,8 @@ pub struct Passed {
     pub superseded: u64,
     /// Times that a promise's assumption broke.
     pub gaps: u64,
+    /// Steps that were compared with a recording of them.
+    pub replayed: u64,
     /// The plan was refused, rightly.
     pub infeasible: bool,
 }
@@ -141,33 +148,48 @@ impl Observer for Watch {
     }
 }
 
-/// Runs a case; for some seeds a second time, with a copy of the policy that is made from its states.
+/// Runs a case; for some seeds through a recording, or a second time with a copy of the policy that is made from its states.
 pub fn check(case: &Case) -> Result<Passed, Failure> {
-    let once = |policy: &dyn PolicySpec| {
-        catch_unwind(AssertUnwindSafe(|| run(case, policy)))
+    checked(case, case.seed % 32 == 1)
+}
+
+/// The same, through a recording whatever the seed.
+pub fn check_recorded(case: &Case) -> Result<Passed, Failure> {
+    checked(case, true)
+}
+
+fn checked(case: &Case, recorded: bool) -> Result<Passed, Failure> {
+    let once = |policy: &dyn PolicySpec, recorded: bool| {
+        catch_unwind(AssertUnwindSafe(|| run(case, policy, recorded)))
             .unwrap_or_else(|panic| Err(Failure::Panic(message(panic.as_ref()))))
     };
-    let first = once(&*case.policy)?;
+    let first = once(&*case.policy, recorded)?;
     if case.seed.is_multiple_of(16) {
         let twinned = Twinned {
             of: Arc::clone(&case.policy),
             every: 1 + case.seed / 16 % 50,
         };
-        if once(&twinned)?.1 != first.1 {
+        if once(&twinned, false)?.1 != first.1 {
             return Err(Failure::Nondeterministic);
         }
     }
     Ok(first.0)
 }
 
-fn run(case: &Case, policy: &dyn PolicySpec) -> Result<(Passed, Option<Outcome>), Failure> {
+fn run(
+    case: &Case,
+    policy: &dyn PolicySpec,
+    recorded: bool,
+) -> Result<(Passed, Option<Outcome>), Failure> {
     let config = case.config();
-    let mut watch = Watch {
+    let watch = Watch {
         auditor: Auditor::new(&config, case.policy.contract()),
         broken: None,
         steps: 0,
         steps_max: steps_max(&case.scenario),
     };
+    let recording = recorded.then(|| replayed::begin(case, &config));
+    let mut observers = (watch, recording);
     let settings = Settings {
         seed: case.seed,
         keep_requests: true,
@@ -177,7 +199,15 @@ fn run(case: &Case, policy: &dyn PolicySpec) -> Result<(Passed, Option<Outcome>)
     let arrivals = scenario
         .arrivals(1.0, &Random::new(case.seed))
         .map_err(|error| Failure::Refused(error.to_string()))?;
-    let ran = run_plan(scenario, &config, policy, arrivals, settings, &mut watch);
+    let ran = run_plan(
+        scenario,
+        &config,
+        policy,
+        arrivals,
+        settings,
+        &mut observers,
+    );
+    let (watch, recording) = observers;
     if let Some((broken, at)) = watch.broken {
         return Err(Failure::State { broken, at });
     }
@@ -217,14 +247,19 @@ fn run(case: &Case, policy: &dyn PolicySpec) -> Result<(Passed, Option<Outcome>)
     if stray + stale > 0 {
         return Err(Failure::Untraced { stray, stale });
     }
+    let steps = outcome.effort.steps;
+    let replayed = recording.map_or(Ok(0), |recording| {
+        replayed::differences(recording, &config, policy, steps)
+    })?;
     let passed = Passed {
         submitted: outcome.total.submitted,
         on_time: outcome.total.on_time,
-        steps: outcome.effort.steps,
+        steps,
         offloaded: outcome.effort.offloaded,
         demotions: outcome.effort.demotions,
         superseded: outcome.total.rejected.superseded,
         gaps: watch.auditor.gaps().len() as u64,
+        replayed,
         infeasible: false,
     };
     Ok((passed, Some(outcome)))

@@ -46,6 +46,7 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
         length: units(random.within(500, 6_000)),
         durations: durations(&mut root.stream("durations", 0)),
         faults: Vec::new(),
+        recorded: None,
     };
     let paged = board.pages > 0;
     for model in scenario.models.iter_mut().filter(|_| paged) {

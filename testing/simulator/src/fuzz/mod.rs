@@ -9,6 +9,7 @@
 //! - anything panics,
 //! - the run does not end (nothing is going to happen, or the scheduler spins),
 //! - a second run differs from the first, or in it a copy of the policy, made anew from its state each few steps, decides otherwise,
+//! - the run was recorded, and what is read of the file decides otherwise,
 //! - the scheduler and the auditor disagree about whether the plan is schedulable.
 //!
 //! | file | what |
@@ -18,6 +19,7 @@
 //! | `world` | its times and faults |
 //! | `check` | runs a case and says what is wrong |
 //! | `twin` | a policy and a copy that is made from its state |
+//! | `replayed` | a run through a file |
 //! | `shrink` | makes a failing case smaller |
 //! | `campaign` | many seeds, and the report |
 
@@ -26,12 +28,13 @@ mod case;
 mod check;
 mod draw;
 mod relations;
+mod replayed;
 mod shrink;
 mod twin;
 mod world;
 
 pub use campaign::{Campaign, Found, Report, campaign};
 pub use case::Case;
-pub use check::{Failure, Passed, check};
+pub use check::{Failure, Passed, check, check_recorded};
 pub use shrink::shrink;
 pub use twin::Twinned;

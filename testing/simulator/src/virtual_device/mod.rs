@@ -137,6 +137,16 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         self.now
     }
 
+    /// What the times come from.
+    pub fn timing(&self) -> &T {
+        &self.timing
+    }
+
+    /// From now on, a request buffer holds this picture.
+    pub(crate) fn shows(&mut self, buffer: u16, sample: u32) {
+        self.timing.shows(buffer, sample);
+    }
+
     /// What the answers come from.
     pub fn oracle_mut(&mut self) -> &mut O {
         &mut self.oracle

@@ -30,6 +30,9 @@ pub trait Timing {
     fn transfer(&mut self, _model: ModelId, _started: Instant, load: Nanos) -> Nanos {
         load
     }
+
+    /// From now on, a request buffer holds this picture.
+    fn shows(&mut self, _buffer: u16, _sample: u32) {}
 }
 
 /// What becomes of an action that nothing disturbs.

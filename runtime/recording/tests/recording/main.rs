@@ -1,5 +1,7 @@
 //! Runs in virtual time, recorded, read and replayed.
 
+mod fuzzed;
+
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::process::{Command, Stdio};

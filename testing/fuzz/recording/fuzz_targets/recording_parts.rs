@@ -1,0 +1,15 @@
+//! Parts of a recording: the plan, its entries, in any order, of any content. Lengths and checksums are right, so that what they say is
+//! reached. `runtime/recording/tests/recording/fuzzed.rs` runs the same function
+//! on damaged recordings without a fuzzer.
+//!
+//!     cargo +nightly fuzz run --fuzz-dir testing/fuzz/recording recording_parts -- -max_len=65536
+#![no_main]
+
+#[path = "../entry.rs"]
+mod entry;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| {
+    // Replay guards itself against panics of a scheduler that was told nonsense; libFuzzer's hook would end the process there.
+    std::panic::set_hook(Box::new(|_| {}));
+    let _ = entry::script(script);
+});
