@@ -10,7 +10,7 @@ use punctual_evaluation::experiments;
 use punctual_evaluation::format::Workload;
 use punctual_evaluation::report::{self, Recorder, Row, span};
 use punctual_platform::{clock, output};
-use punctual_recording::{SEGMENT, WriteError};
+use punctual_recording::{SEGMENT, WriteError, Writer};
 use punctual_report::{Table, percent};
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::fuzz::{Campaign, campaign};
@@ -184,7 +184,8 @@ fn recording_at(
     })?;
     let policy = serde_json::to_value(policy).expect("parameters are plain data");
     let setting = recording::setting(scenario, config, policy);
-    Recording::begin(BufWriter::new(file), &setting, SEGMENT)
+    Writer::new(BufWriter::new(file), 0, &setting)
+        .and_then(|writer| Recording::begin(writer, SEGMENT))
         .map_err(|source| unwritten(path, source))
 }
 

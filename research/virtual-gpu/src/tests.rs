@@ -270,7 +270,8 @@ fn a_run_on_it_is_recorded_and_replayed_without_a_difference() {
     let setting = setting(&scenario, &config, serde_json::json!({ "punctual": {} }));
     let segment = Nanos::from_millis(100);
     let out = std::io::Cursor::new(Vec::new());
-    let mut recording = Recording::begin(out, &setting, segment).expect("memory");
+    let writer = punctual_recording::Writer::new(out, 0, &setting).expect("memory");
+    let mut recording = Recording::begin(writer, segment).expect("memory");
     let settings = Settings {
         seed: 1,
         keep_requests: false,

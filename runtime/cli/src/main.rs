@@ -8,7 +8,8 @@ mod sibling;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
-    board, calibrate, camera, check, compile, daemon, inspect, manuals, profile, share,
+    board, calibrate, camera, check, compile, daemon, explain, inspect, manuals, profile, record,
+    share,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -54,6 +55,11 @@ enum Command {
     Simulate(sibling::Passed),
     /// Compare policies on a workload in virtual time.
     Compare(sibling::Passed),
+    /// Have a daemon write what it recorded.
+    #[command(subcommand)]
+    Record(record::Options),
+    /// Show why a recorded frame was late, rejected or slow.
+    Explain(explain::Options),
     /// Let the scheduler decide again what a recording has.
     Replay(sibling::Passed),
     /// Show this machine's GPU, partitions, memory and clocks.
@@ -120,6 +126,8 @@ fn main() -> std::process::ExitCode {
         Command::Profile(options) => {
             Termination::of("profile", profile::run(&options, &policies)).into()
         }
+        Command::Record(options) => Termination::of("record", record::run(&options)).into(),
+        Command::Explain(options) => Termination::of("explain", explain::run(&options)).into(),
         Command::Board(options) => board::run(&options).into(),
         // Started above, so that `--help` is theirs, too.
         Command::Plan(_)

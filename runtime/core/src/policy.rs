@@ -48,6 +48,11 @@ pub trait Policy: fmt::Debug + Send {
         None
     }
 
+    /// Writes the same bytes without an allocation, and returns how many; none if there is no room for them.
+    fn save_into(&self, _into: &mut [u8]) -> Option<usize> {
+        None
+    }
+
     /// The present factor on all budgets of a partition, in 1/65536.
     fn scale(&self, _partition: PartitionId) -> u64 {
         1 << 16

@@ -55,6 +55,13 @@ impl Scheduler {
         self.policy.state()
     }
 
+    /// Writes the [state](Self::state) without an allocation, and returns how many bytes it has; none if there is no room for them,
+    /// or the policy keeps none.
+    #[must_use]
+    pub fn save_into(&self, into: &mut [u8]) -> Option<usize> {
+        self.policy.save_into(into)
+    }
+
     /// Processes `event` at `now` and appends its decisions to `actions`, which the caller has cleared. `now` never
     /// falls from step to step.
     ///

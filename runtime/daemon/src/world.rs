@@ -227,7 +227,7 @@ impl<D: Device> World for DaemonWorld<D> {
     fn stepped(&mut self, scheduler: &Scheduler, step: &Step<'_>) {
         self.metrics.decisions.record(step.took.as_nanos());
         if let Some(recorder) = &mut self.recorder {
-            recorder.write(step.now, step.took, step.event, step.actions);
+            recorder.write(step.now, step.took, step.event, step.actions, scheduler);
         }
         // Nothing else reports overruns.
         if matches!(step.event, Event::Finished(_)) {

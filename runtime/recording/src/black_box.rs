@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn where_memory_is_short_there_are_fewer_and_never_none() {
-        let one = segment(0).bytes();
+        let one = segment(9).bytes();
         let mut black_box = BlackBox::new(Nanos::from_millis(60_000), 2 * one);
         (0..10).for_each(|number| black_box.push(segment(number)));
         assert_eq!(kept(&black_box), [8, 9]);

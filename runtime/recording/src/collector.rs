@@ -3,6 +3,8 @@
 //! The scheduler's thread writes no states: they are long. A second scheduler, the *twin*, takes each recorded step again, on an
 //! ordinary thread, and has the same state. That it decides the same is a check of both.
 
+use std::sync::Arc;
+
 use punctual_core::{Actions, Config, ConfigError, Instant, Nanos, PolicySpec, Scheduler};
 
 use crate::entry::{Entry, Sent, Step};
@@ -14,7 +16,9 @@ pub const SEGMENT: Nanos = Nanos::from_millis(1_000);
 
 /// Makes segments of steps.
 pub struct Collector {
-    /// None once steps were lost, or decided otherwise: the state is unknown from there on.
+    config: Config,
+    policy: Arc<dyn PolicySpec>,
+    /// None once steps were lost, or decided otherwise: the state is unknown until the scheduler says it.
     twin: Option<Twin>,
     segment: Segment,
     differing: u64,
@@ -26,6 +30,13 @@ struct Twin {
 }
 
 impl Twin {
+    /// None if the policy keeps no states, of which it would be.
+    fn new(config: &Config, scheduler: Scheduler) -> Option<Self> {
+        let actions = Actions::for_config(config);
+        let keeps_states = scheduler.state().is_some();
+        keeps_states.then_some(Self { scheduler, actions })
+    }
+
     /// Whether it decides the same.
     fn agrees(&mut self, step: &Step) -> bool {
         self.actions.clear();
@@ -40,28 +51,30 @@ impl Collector {
     ///
     /// # Errors
     /// Those of [`Scheduler::new`].
-    pub fn new(config: &Config, policy: &dyn PolicySpec) -> Result<Self, ConfigError> {
-        let scheduler = Scheduler::new(config, policy)?;
-        let actions = Actions::for_config(config);
+    pub fn new(config: &Config, policy: Arc<dyn PolicySpec>) -> Result<Self, ConfigError> {
+        let scheduler = Scheduler::new(config, &*policy)?;
         Ok(Self {
-            // Without states, it would be of no use.
-            twin: scheduler
-                .state()
-                .is_some()
-                .then_some(Twin { scheduler, actions }),
+            config: config.clone(),
+            policy,
+            twin: Twin::new(config, scheduler),
             segment: Segment::new(0, Instant::ZERO, None),
             differing: 0,
         })
     }
 
-    /// Takes the next step in; the segment before it, if that is complete.
+    /// Takes the next step in; the segment before it, or with it, if that is complete.
     pub fn step(&mut self, told: Told) -> Option<Segment> {
-        let Told { lost_before, step } = told;
+        let Told {
+            lost_before,
+            step,
+            state,
+        } = told;
+        let now = step.now;
         if self.segment.is_empty() {
             self.segment.begins(step.now);
         }
-        let is_over = step.now.since(self.segment.from) >= SEGMENT;
-        let complete = is_over.then(|| self.next(step.now));
+        let is_over = now.since(self.segment.from) >= SEGMENT;
+        let complete = (is_over && state.is_none()).then(|| self.next(now));
         if lost_before > 0 {
             self.twin = None;
             self.segment.push(&Entry::Lost { steps: lost_before });
@@ -73,7 +86,13 @@ impl Collector {
             self.twin = None;
         }
         self.segment.push(&Entry::Step(step));
-        complete
+        let Some(state) = state else {
+            return complete;
+        };
+        // Steps were lost, and the scheduler said where it is now: the next segment begins there.
+        let restored = Scheduler::restore(&self.config, &*self.policy, &state).ok();
+        self.twin = restored.and_then(|scheduler| Twin::new(&self.config, scheduler));
+        Some(self.next(now))
     }
 
     pub fn sent(&mut self, sent: Sent) {

@@ -12,15 +12,20 @@
 //! | the newest seconds, in memory | [`BlackBox`] |
 //! | writing one | [`Writer`] |
 //! | reading one | [`Recording`] |
+//! | what became of its frames and stages | [`frames`] |
+//! | the same in JSON, which plots show | [`messages`] |
 //! | whether the scheduler decides the same again | [`replay`](replay::replay) |
 #![forbid(unsafe_code)]
 
 mod black_box;
 mod collector;
 mod entry;
+pub mod frames;
+pub mod messages;
 mod read;
 pub mod replay;
 pub mod ring;
+mod seconds;
 mod segment;
 mod setting;
 mod write;

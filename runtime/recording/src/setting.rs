@@ -1,7 +1,9 @@
 //! What the recorded scheduler was made from.
 
-use punctual_core::{Config, ModelId, PartitionId, TaskId};
+use punctual_core::{Config, ModelId, PartitionId, TaskId, Ticket};
 use serde::{Deserialize, Serialize};
+
+use crate::frames::FrameId;
 
 /// The attachment that holds it, as JSON.
 pub const SETTING: &str = "setting.json";
@@ -29,6 +31,15 @@ impl Names {
     #[must_use]
     pub fn task(&self, id: TaskId) -> String {
         named(&self.tasks, id.index(), "task")
+    }
+
+    /// A frame as people call it: `TASK/CLIENT/SEQUENCE`.
+    #[must_use]
+    pub fn frame(&self, frame: FrameId) -> String {
+        let Ticket {
+            client, sequence, ..
+        } = frame.ticket;
+        format!("{}/{}/{sequence}", self.task(frame.task), client.0)
     }
 
     #[must_use]

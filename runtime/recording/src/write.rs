@@ -1,5 +1,6 @@
 //! Writing a recording.
 
+use std::collections::BTreeMap;
 use std::io::{Seek, Write};
 
 use mcap::records::MessageHeader;
@@ -7,28 +8,55 @@ use mcap::{McapError, WriteOptions};
 use punctual_core::Instant;
 
 use crate::entry::{CHANNEL, Entry, SCHEMA, Sent, Step};
+use crate::messages::{Message, Messages, Topic};
 use crate::segment::Segment;
 use crate::setting::{SETTING, Setting};
 
 #[derive(Debug, thiserror::Error)]
-#[error("the recording cannot be written: {0}")]
+#[error("the recording cannot be written: {}", cause(.0))]
 pub struct WriteError(#[from] McapError);
+
+/// What the system says, if it is that.
+fn cause(error: &McapError) -> &dyn std::fmt::Display {
+    match error {
+        McapError::Io(error) => error,
+        error => error,
+    }
+}
 
 /// A recording that is being written.
 pub struct Writer<W: Write + Seek> {
     file: mcap::Writer<W>,
     channel: u16,
+    plots: Option<Plots>,
     sequence: u32,
     /// Where other programs' clocks are, ahead of the scheduler's, in ns.
     ahead_ns: i64,
 }
 
+/// The messages for plots, and the channels that they go to.
+struct Plots {
+    messages: Messages,
+    channels: Vec<u16>,
+}
+
 impl<W: Write + Seek> Writer<W> {
-    /// Begins a file. Its messages have the scheduler's time and `ahead_ns`: what the clock of the rest of the robot is ahead of it.
+    /// Begins a file, with the channels for plots ([`Topic`]). Its messages have the scheduler's time and `ahead_ns`: what the clock
+    /// of the rest of the robot is ahead of it.
     ///
     /// # Errors
     /// If nothing can be written.
     pub fn new(out: W, ahead_ns: i64, setting: &Setting) -> Result<Self, WriteError> {
+        let mut writer = Self::bare(out, ahead_ns, setting)?;
+        writer.plots = Some(Plots::begin(&mut writer.file, setting)?);
+        Ok(writer)
+    }
+
+    /// As [`Writer::new`], without the channels for plots: they are most of a file.
+    ///
+    /// # Errors
+    /// If nothing can be written.
+    pub fn bare(out: W, ahead_ns: i64, setting: &Setting) -> Result<Self, WriteError> {
         // A segment is a chunk, and ends one.
         let options = WriteOptions::new()
             .profile("punctual")
@@ -41,6 +69,7 @@ impl<W: Write + Seek> Writer<W> {
         let mut writer = Self {
             file,
             channel,
+            plots: None,
             sequence: 0,
             ahead_ns,
         };
@@ -78,7 +107,7 @@ impl<W: Write + Seek> Writer<W> {
         self.entry(at, &Entry::Segment { number, state })
     }
 
-    /// Writes a segment, whole.
+    /// Writes a segment, whole: it is safe from then on.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -96,7 +125,7 @@ impl<W: Write + Seek> Writer<W> {
                 Entry::Segment { .. } => {}
             }
         }
-        Ok(())
+        Ok(self.file.flush()?)
     }
 
     /// # Errors
@@ -124,20 +153,58 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// If its end cannot be written.
     pub fn finish(mut self) -> Result<W, WriteError> {
+        if let Some(Plots { messages, channels }) = self.plots.take() {
+            self.messages(&channels, &messages.finish())?;
+        }
         self.file.finish()?;
         Ok(self.file.into_inner())
     }
 
     fn entry(&mut self, at: Instant, entry: &Entry) -> Result<(), WriteError> {
         let data = postcard::to_allocvec(entry).expect("plain data always serialises");
+        self.write(self.channel, at, &data)?;
+        let Some(mut plots) = self.plots.take() else {
+            return Ok(());
+        };
+        let messages = plots.messages.entry(entry);
+        let written = self.messages(&plots.channels, &messages);
+        self.plots = Some(plots);
+        written
+    }
+
+    fn messages(&mut self, channels: &[u16], messages: &[Message]) -> Result<(), WriteError> {
+        messages.iter().try_for_each(|message| {
+            self.write(channels[message.topic as usize], message.at, &message.data)
+        })
+    }
+
+    fn write(&mut self, channel: u16, at: Instant, data: &[u8]) -> Result<(), WriteError> {
         let log_time = at.as_nanos().saturating_add_signed(self.ahead_ns);
         let header = MessageHeader {
-            channel_id: self.channel,
+            channel_id: channel,
             sequence: self.sequence,
             log_time,
             publish_time: log_time,
         };
         self.sequence = self.sequence.wrapping_add(1);
-        Ok(self.file.write_to_known_channel(&header, &data)?)
+        Ok(self.file.write_to_known_channel(&header, data)?)
+    }
+}
+
+impl Plots {
+    fn begin<W: Write + Seek>(
+        file: &mut mcap::Writer<W>,
+        setting: &Setting,
+    ) -> Result<Self, WriteError> {
+        let none = BTreeMap::new();
+        let channels = Topic::ALL.iter().map(|topic| {
+            let schema = topic.schema().to_string();
+            let schema = file.add_schema(topic.schema_name(), "jsonschema", schema.as_bytes())?;
+            file.add_channel(schema, topic.name(), "json", &none)
+        });
+        Ok(Self {
+            channels: channels.collect::<Result<_, _>>()?,
+            messages: Messages::of(setting),
+        })
     }
 }

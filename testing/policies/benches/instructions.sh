@@ -10,10 +10,10 @@ bench=$(cargo build --profile bench -p punctual-policy-testing --bench step --me
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
-# Instructions inside `decide`, which calls `step` and nothing else.
+# Instructions inside a function: `decide` calls `step` and nothing else, `record_step` writes into the recorder's ring.
 count() {
-  valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='*Load::decide*' \
-    "$bench" --steps "$1" --tasks "$2" $3 2>"$out" >/dev/null
+  valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect="*$1*" \
+    "$bench" --steps "$2" --tasks "$3" $4 2>"$out" >/dev/null
   sed -n 's/.*Collected : //p' "$out"
 }
 
@@ -24,7 +24,7 @@ for load in "4" "16" "64" "16 --places" "64 --places"; do
   tasks=${load%% *}
   places=${load#"$tasks"}
   # The difference leaves out the time until the queues are full.
-  step=$((($(count $((2 * STEPS)) "$tasks" "$places") - $(count $STEPS "$tasks" "$places")) / STEPS))
+  step=$((($(count Load::decide $((2 * STEPS)) "$tasks" "$places") - $(count Load::decide $STEPS "$tasks" "$places")) / STEPS))
   # A benchmark that ended early has counted nothing.
   if ((step <= 0)); then
     echo "nothing was counted with $load tasks" >&2
@@ -34,6 +34,10 @@ for load in "4" "16" "64" "16 --places" "64 --places"; do
   echo "| $load | $step | $budget |"
   if ((step > budget)); then exceeded=1; fi
 done
+record=$(($(count record_step $STEPS 4 --recorded) / STEPS))
+budget=$(sed -n "s/^recording: //p" testing/policies/benches/instructions.budget)
+echo "| recording, in addition | $record | $budget |"
+if ((record <= 0 || record > budget)); then exceeded=1; fi
 if [[ "${1:-}" == --check && $exceeded == 1 ]]; then
   echo "a decision takes more instructions than its budget allows" >&2
   exit 1

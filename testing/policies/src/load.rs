@@ -218,8 +218,8 @@ impl Ord for Entry {
 }
 
 pub struct Due {
-    now: Instant,
-    event: Event,
+    pub now: Instant,
+    pub event: Event,
 }
 
 pub struct Load {
@@ -291,6 +291,11 @@ impl Load {
     #[inline(never)]
     pub fn decide(&mut self, due: &Due) {
         self.scheduler.step(due.now, &due.event, &mut self.actions);
+    }
+
+    /// The scheduler, and what it decided last.
+    pub fn decided(&self) -> (&Scheduler, &Actions) {
+        (&self.scheduler, &self.actions)
     }
 
     /// Lets the decisions have their consequences.

@@ -7,6 +7,7 @@ mod daemon;
 mod division;
 #[path = "../../../../runtime/daemon/tests/support/emulated_gpu.rs"]
 mod emulated_gpu;
+mod incident;
 mod plan;
 mod replay;
 #[path = "../../../../runtime/daemon/tests/support/mod.rs"]

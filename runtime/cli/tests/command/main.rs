@@ -12,6 +12,7 @@ mod drawings;
 #[path = "../../../daemon/tests/support/emulated_gpu.rs"]
 mod emulated_gpu;
 mod explain;
+mod explained;
 mod inspect;
 mod manuals;
 mod profile_gpu;

@@ -220,6 +220,10 @@ impl Policy for Punctual {
         Some(self.saved())
     }
 
+    fn save_into(&self, into: &mut [u8]) -> Option<usize> {
+        Punctual::save_into(self, into)
+    }
+
     fn scale(&self, partition: PartitionId) -> u64 {
         SCALES[self.partitions[partition.index()].level()]
     }

@@ -37,22 +37,43 @@ struct State {
     stale_events: u64,
 }
 
-impl State {
-    fn of(policy: &Punctual) -> Self {
+/// The same, to be written, in the same order.
+#[derive(Debug, Serialize)]
+struct Present<'p> {
+    levels: &'p [usize],
+    load: &'p Load,
+    life: &'p Lifecycle,
+    reservations: &'p Reservations,
+    arrivals: &'p [ArrivalPredictor],
+    partitions: &'p Partitions,
+    holds: Holds,
+    now: Instant,
+    ids: ActionIds,
+    stale_events: u64,
+}
+
+impl<'p> Present<'p> {
+    fn of(policy: &'p Punctual) -> Self {
+        debug_assert!(
+            policy.undelivered.is_empty(),
+            "a step delivers what it decides"
+        );
         Self {
-            levels: policy.tables.levels().into(),
-            load: policy.load.clone(),
-            life: policy.life.clone(),
-            reservations: policy.reservations.clone(),
-            arrivals: policy.arrivals.clone(),
-            partitions: policy.partitions.clone(),
+            levels: policy.tables.levels(),
+            load: &policy.load,
+            life: &policy.life,
+            reservations: &policy.reservations,
+            arrivals: &policy.arrivals,
+            partitions: &policy.partitions,
             holds: policy.holds,
             now: policy.now,
             ids: policy.ids,
             stale_events: policy.stale_events,
         }
     }
+}
 
+impl State {
     /// Whether its lists are as long as those of this plan.
     fn fits(&self, fresh: &Punctual) -> bool {
         self.levels.len() == fresh.partitions.len()
@@ -67,11 +88,13 @@ impl State {
 
 impl Punctual {
     pub(super) fn saved(&self) -> Vec<u8> {
-        debug_assert!(
-            self.undelivered.is_empty(),
-            "a step delivers what it decides"
-        );
-        postcard::to_allocvec(&State::of(self)).expect("plain data always serialises")
+        postcard::to_allocvec(&Present::of(self)).expect("plain data always serialises")
+    }
+
+    /// Writes the same bytes without an allocation; how many, if there is room for them.
+    pub(super) fn save_into(&self, into: &mut [u8]) -> Option<usize> {
+        let written = postcard::to_slice(&Present::of(self), into).ok()?;
+        Some(written.len())
     }
 
     /// Of a plan, with the state that another of the same plan had.

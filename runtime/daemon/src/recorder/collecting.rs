@@ -169,8 +169,12 @@ impl Collecting {
         }
     }
 
-    /// Has the black box written soon. Several incidents are in one file.
+    /// Has the black box written soon; several incidents are in one file. Of everything, a file is completed on request and at the
+    /// end: incidents are in it anyway.
     fn ask(&mut self, trigger: Trigger, done: Option<Sender<()>>) {
+        if matches!(self.kept, Kept::All) && trigger.has_consequences() {
+            return;
+        }
         let after_ns = if trigger.has_consequences() {
             AFTER_NS
         } else {

@@ -134,7 +134,7 @@ impl Recorder {
         let collecting = Collecting::new(
             source,
             Arc::clone(&sent),
-            Collector::new(&plan.scheduler, &plan.policy)?,
+            Collector::new(&plan.scheduler, plan.policy.shared())?,
             Triggers::new(&plan.scheduler),
             match mode {
                 RecorderMode::All => Kept::All,

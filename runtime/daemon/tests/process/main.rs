@@ -21,6 +21,7 @@ mod outputs;
 mod places;
 mod policies;
 mod reconnection;
+mod recorder;
 mod service_manager;
 mod signals;
 mod socket_paths;

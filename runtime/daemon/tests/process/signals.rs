@@ -67,7 +67,6 @@ fn whatever_else_would_end_it_or_stop_it_does_nothing() {
         Signal::SIGVTALRM,
         Signal::SIGPROF,
         Signal::SIGIO,
-        Signal::SIGUSR2,
         Signal::SIGXFSZ,
         Signal::SIGPIPE,
         Signal::SIGTTIN,

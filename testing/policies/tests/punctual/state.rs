@@ -57,6 +57,14 @@ fn a_state_that_is_short_or_of_another_plan_is_an_error() {
     let (world, other) = (worlds.next().expect("many"), worlds.next().expect("many"));
     let policy = PunctualConfig::default();
     let state = world.scheduler.state().expect("it keeps one");
+    let mut saved = vec![0; state.len()];
+    let length = world.scheduler.save_into(&mut saved);
+    assert_eq!((length, &saved), (Some(state.len()), &state));
+    assert_eq!(
+        world.scheduler.save_into(&mut saved[1..]),
+        None,
+        "too short"
+    );
     let restore = |config: &Config, state: &[u8]| Scheduler::restore(config, &policy, state);
     assert!(restore(&world.config, &state).is_ok());
     assert_eq!(
