@@ -285,6 +285,7 @@ fn profile(package: &Package) -> Profile {
         solution_memory: SolutionMemory::default(),
         look_stride: None,
         verified: None,
+        field: None,
         launches: Vec::new(),
         preemption: Vec::new(),
     }

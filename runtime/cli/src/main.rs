@@ -9,7 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
     board, calibrate, camera, check, compile, daemon, explain, inspect, manuals, profile, record,
-    share,
+    share, trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -62,6 +62,8 @@ enum Command {
     Explain(explain::Options),
     /// Let the scheduler decide again what a recording has.
     Replay(sibling::Passed),
+    /// Make a trace, a page or a comparison of times of a recording.
+    Trace(trace::Options),
     /// Show this machine's GPU, partitions, memory and clocks.
     #[command(subcommand)]
     Board(board::Options),
@@ -128,6 +130,7 @@ fn main() -> std::process::ExitCode {
         }
         Command::Record(options) => Termination::of("record", record::run(&options)).into(),
         Command::Explain(options) => Termination::of("explain", explain::run(&options)).into(),
+        Command::Trace(options) => Termination::of("trace", trace::run(&options)).into(),
         Command::Board(options) => board::run(&options).into(),
         // Started above, so that `--help` is theirs, too.
         Command::Plan(_)

@@ -7,8 +7,8 @@ use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use log::{Level, debug, log_enabled, warn};
-use punctual_core::{ClientId, TaskId};
+use punctual_core::{ClientId, ModelId, PartitionId, TaskId};
+use punctual_events::{DaemonEvent, Names, say};
 use punctual_ipc::{
     AdmitError, Connection, Description, FrameSpec, Hello, Listener, OutputTerms, PeerCredentials,
     Refusal, ServerChannel, StreamTerms,
@@ -22,7 +22,7 @@ use crate::channels::{HousekeepingClientEnds, Newcomer};
 use crate::gate::Gate;
 use crate::openings::{Openings, UNFINISHED_MIB_MAX};
 use crate::pools::{Done, Pools};
-use crate::rate_limit::{REFUSALS_NS, RateLimit, Refusals, Refused, log_limited};
+use crate::rate_limit::{REFUSALS_NS, RateLimit, Refusals, Refused};
 use crate::report::ClientsReport;
 
 /// Connections that may be in their handshake at once; further ones wait to be accepted.
@@ -219,18 +219,12 @@ impl Acceptor {
         let place = &mut self.places[client.index()];
         place.pieces -= 1;
         if place.pieces == 0 {
-            self.tell_detail(client, "is gone, its memory is free");
-        }
-    }
-
-    fn tell_detail(&mut self, client: ClientId, what: &str) {
-        if log_enabled!(Level::Debug) && self.log.permits(Level::Debug) {
-            let slot = client.0;
             let (task, client_pid) = self.who(client);
-            debug!(
-                task, client_pid;
-                "client slot {slot}: pid {client_pid}, of task {task:?}, {what}"
-            );
+            self.log.say(&DaemonEvent::ClientGone {
+                client: client.0,
+                task,
+                client_pid,
+            });
         }
     }
 
@@ -270,19 +264,15 @@ impl Acceptor {
             match listener.accept() {
                 Ok(Some(connection)) => {
                     if self.gate.succeeded() {
-                        log_limited!(self.log, Level::Info, "clients are accepted again");
+                        self.log.say(&DaemonEvent::AcceptingAgain);
                     }
                     self.receive(connection, free, poller);
                 }
                 Ok(None) => break,
                 Err(error) => {
                     if self.gate.failed(clock::now_ns()) {
-                        let log = &mut self.log;
-                        log_limited!(
-                            log,
-                            Level::Info,
-                            "no client can be accepted at present: {error}"
-                        );
+                        let error = error.to_string();
+                        self.log.say(&DaemonEvent::AcceptingFailed { error });
                     }
                     break;
                 }
@@ -355,34 +345,45 @@ impl Acceptor {
         if !self.refusals.permits(refused, clock::now_ns()) {
             return;
         }
-        let named = asked.map(|name| format!(", for task {name:?},"));
-        let named = named.unwrap_or_default();
-        // The field is for the manifest's names only: others are the client's choice.
-        match asked.filter(|_| known.is_some()) {
-            Some(task) => log_limited!(
-                self.log, Level::Warn, client_pid = pid, task;
-                "pid {pid} of user {uid}{named} was refused: {why}"
-            ),
-            None => log_limited!(
-                self.log, Level::Warn, client_pid = pid;
-                "pid {pid} of user {uid}{named} was refused: {why}"
-            ),
-        }
+        let (client_pid, reason) = (pid, why.to_string());
+        self.log.say(&match asked.map(str::to_owned) {
+            Some(task) if known.is_some() => DaemonEvent::ClientRefused {
+                client_pid,
+                uid,
+                task,
+                reason,
+            },
+            Some(asked) => DaemonEvent::StrangerRefused {
+                client_pid,
+                uid,
+                asked,
+                reason,
+            },
+            None => DaemonEvent::OpeningRefused {
+                client_pid,
+                uid,
+                reason,
+            },
+        });
     }
 
     /// How many refusals were not told, of those that began long enough before `now_ns`.
     fn tell_untold_refusals(&mut self, now_ns: u64) {
         while let Some((Refused { uid, task }, count)) = self.refusals.untold(now_ns) {
-            let seconds = REFUSALS_NS / 1_000_000_000;
-            match task.map(|task| self.plan.tasks[task.index()].name.as_str()) {
-                Some(task) => warn!(
-                    task;
-                    "clients of user {uid}, for task {task:?}, were refused {count} more times within {seconds} s"
-                ),
-                None => warn!(
-                    "clients of user {uid}, without a task of the manifest, were refused {count} more times within {seconds} s"
-                ),
-            }
+            let within_s = REFUSALS_NS / 1_000_000_000;
+            say(&match task {
+                Some(task) => DaemonEvent::ClientsRefused {
+                    uid,
+                    task: self.plan.tasks[task.index()].name.clone(),
+                    count,
+                    within_s,
+                },
+                None => DaemonEvent::StrangersRefused {
+                    uid,
+                    count,
+                    within_s,
+                },
+            });
         }
     }
 
@@ -426,11 +427,10 @@ impl Acceptor {
             self.came_to_nothing(client);
         }
         self.places[client.index()].pieces = 0;
-        log_limited!(
-            self.log,
-            Level::Info,
-            "pid {pid} could not be admitted: {error}"
-        );
+        self.log.say(&DaemonEvent::ClientNotAdmitted {
+            client_pid: pid,
+            error: error.to_string(),
+        });
     }
 
     /// Shares a client's channel out among the threads that serve it.
@@ -453,7 +453,12 @@ impl Acceptor {
         assert!(ends.to_port.push(newcomer).is_ok(), "{FREE}");
         ends.port.wake();
         self.accepted += 1;
-        self.tell_detail(client, "was admitted");
+        let (task, client_pid) = self.who(client);
+        self.log.say(&DaemonEvent::ClientAdmitted {
+            client: client.0,
+            task,
+            client_pid,
+        });
     }
 
     /// A free place of the task that the client wants to feed.
@@ -490,19 +495,38 @@ impl Acceptor {
         }
     }
 
-    /// The task that this place is of, and the process of the last client in it, whose pieces may be back
-    /// already: 0 if there was none.
-    pub fn who(&self, client: ClientId) -> (&str, i32) {
-        let slot = self.plan.client_slots.get(client.index());
-        let task = slot.map_or("", |slot| self.plan.tasks[slot.task.index()].name.as_str());
-        let place = self.places.get(client.index());
-        (task, place.map_or(0, |place| place.pid))
+    /// The task that this place is of, and the process of its client.
+    fn who(&self, client: ClientId) -> (String, i32) {
+        let task = self.task_of(client).unwrap_or_default();
+        (task.to_owned(), self.pid_of(client).unwrap_or_default())
     }
 
     /// How many places a process holds.
     fn streams_of(&self, pid: i32) -> usize {
         let held = |place: &&Place| place.pieces > 0 && place.pid == pid;
         self.places.iter().filter(held).count()
+    }
+}
+
+impl Names for Acceptor {
+    fn partition(&self, id: PartitionId) -> Option<&str> {
+        let partition = self.plan.partitions.get(id.index());
+        partition.map(|partition| partition.name.as_str())
+    }
+
+    fn model(&self, id: ModelId) -> Option<&str> {
+        let model = self.plan.models.get(id.index());
+        model.map(|model| model.name.as_str())
+    }
+
+    fn task_of(&self, client: ClientId) -> Option<&str> {
+        let slot = self.plan.client_slots.get(client.index())?;
+        Some(self.plan.tasks[slot.task.index()].name.as_str())
+    }
+
+    /// Of the last client in this place, whose pieces may be back already; 0 if there was none.
+    fn pid_of(&self, client: ClientId) -> Option<i32> {
+        self.places.get(client.index()).map(|place| place.pid)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::{Counters, CudaDevice, FaultLog, Loss, LossWatch};
+use punctual_events::DaemonEvent;
 use punctual_plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -81,23 +82,25 @@ impl GpuWatch {
         })
     }
 
-    /// What was granted, a line for the device and one for each of its partitions.
-    pub fn introduction(&self, plan: &Plan) -> Vec<String> {
-        let enforced = if self.mechanism.is_enforced() {
+    /// What was granted: of the device, and of each of its partitions.
+    pub fn introduction(&self, plan: &Plan) -> Vec<DaemonEvent> {
+        let partitions = if self.mechanism.is_enforced() {
             "enforced"
         } else {
             "not enforced"
         };
-        let device = format!("GPU: {}; partitions {enforced}", self.machine);
+        let gpu = self.machine.clone();
+        let device = DaemonEvent::GpuFound { gpu, partitions };
         let on_gpu = plan.partitions.iter().filter(|p| !p.tpcs.is_empty());
-        let granted = on_gpu.map(|partition| {
-            let (name, tpcs, leader) = (&partition.name, partition.tpcs.len(), partition.cores[0]);
-            let kind = if partition.is_place() {
+        let granted = on_gpu.map(|partition| DaemonEvent::TpcsGranted {
+            kind: if partition.is_place() {
                 "place"
             } else {
                 "partition"
-            };
-            format!("{kind} {name:?} has {tpcs} TPCs, led by core {leader}")
+            },
+            partition: partition.name.clone(),
+            tpcs: partition.tpcs.len() as u64,
+            core: partition.cores[0],
         });
         std::iter::once(device).chain(granted).collect()
     }
@@ -130,10 +133,11 @@ impl GpuWatch {
     }
 
     /// Says what faults the device had since the last time.
-    pub fn tell_faults(&mut self, mut say: impl FnMut(&str)) {
+    pub fn tell_faults(&mut self, mut say: impl FnMut(&DaemonEvent)) {
         let faults = self.faults.read();
         for fault in &faults[self.told.min(faults.len())..] {
-            say(&format!("a fault of the GPU: {fault}"));
+            let fault = fault.to_string();
+            say(&DaemonEvent::GpuFault { fault });
         }
         self.told = faults.len();
     }

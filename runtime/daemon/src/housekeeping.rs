@@ -4,10 +4,10 @@ use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use log::{Level, error, info, warn};
 use punctual_device::LoadFailures;
 use punctual_device::weights::LoadFailure;
 use punctual_device_cuda::Loss;
+use punctual_events::{DaemonEvent, Declared, say, say_later};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::poll::Poller;
 use punctual_platform::service;
@@ -18,16 +18,15 @@ use crate::Termination;
 use crate::acceptor::Acceptor;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
-use crate::log_events::{GPU_LOST, STOPPED, STOPPING, STUCK};
 use crate::manager::Manager;
 use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
-use crate::rate_limit::{RateLimit, log_limited};
+use crate::rate_limit::RateLimit;
 use crate::recorder::Trigger;
-use crate::report::State;
+use crate::report::{ReportError, State};
 use crate::rt_events;
 use crate::threads::Threads;
-use crate::watchdog::{self, Health};
+use crate::watchdog::Health;
 
 /// The poller's tokens; the acceptor's follow.
 pub const SIGNALS: u64 = 0;
@@ -70,6 +69,19 @@ enum Reason {
     ParentGone,
     ThreadEnded,
     GpuLost(Loss),
+}
+
+impl Reason {
+    fn event(self) -> DaemonEvent {
+        match self {
+            Self::Signal => DaemonEvent::Stopping,
+            Self::ParentGone => DaemonEvent::ParentGone,
+            Self::ThreadEnded => DaemonEvent::ThreadEnded,
+            Self::GpuLost(loss) => DaemonEvent::GpuLost {
+                reason: loss.to_string(),
+            },
+        }
+    }
 }
 
 impl Housekeeping {
@@ -138,9 +150,7 @@ impl Housekeeping {
         tell_events(&mut self.log, &self.acceptor);
         self.tell_load_failures();
         if let Some(gpu) = &mut self.observer.gpu {
-            gpu.tell_faults(|said| {
-                log_limited!(self.log, Level::Info, "{said}");
-            });
+            gpu.tell_faults(|event| self.log.say(event));
         }
         self.watch();
         let (observer, clients) = (&self.observer, self.acceptor.report());
@@ -164,27 +174,25 @@ impl Housekeeping {
     fn record_now(&mut self) {
         match &self.observer.recorder {
             Some(recorder) => recorder.dump(Trigger::Requested),
-            None => log_limited!(self.log, Level::Warn, "SIGUSR2: nothing is recorded"),
+            None => self.log.say(&DaemonEvent::RecordingUnwanted),
         }
     }
 
     /// Writes the report's present state to where the last one will be.
     fn report_now(&mut self) {
-        let (level, said) = match &self.report {
+        let event = match &self.report {
             Some(path) => {
                 let report = self.observer.report(self.state, self.acceptor.report());
                 match report.write(path) {
-                    Ok(()) => (Level::Info, format!("SIGUSR1: wrote {}", path.display())),
-                    Err(error) => (Level::Error, error.to_string()),
+                    Ok(()) => DaemonEvent::ReportWritten {
+                        path: path.display().to_string(),
+                    },
+                    Err(error) => report_failed(&error),
                 }
             }
-            None => (
-                Level::Warn,
-                "SIGUSR1: there is no report without --report; the metrics socket has the same"
-                    .into(),
-            ),
+            None => DaemonEvent::ReportUnwanted,
         };
-        log_limited!(self.log, level, "{said}");
+        self.log.say(&event);
     }
 
     /// Checks the real-time threads; the service manager gets a keep-alive from a process whose threads are
@@ -195,9 +203,9 @@ impl Housekeeping {
             return;
         }
         let threads = &self.threads;
-        let told = |said: &str| {
-            warn!("{said}");
-            manager.notifier.status(said);
+        let told = |event: DaemonEvent| {
+            say(&event);
+            manager.notifier.status(&event.text(&()));
         };
         let overdrawn = |client| threads.end_overdrawn(client);
         let health = self.observer.watchdog.look(now_ns, told, overdrawn);
@@ -228,32 +236,31 @@ impl Housekeeping {
     fn shed(&self, hold: bool) {
         if self.drain.shed.give(hold) {
             self.threads.scheduler.wakeup.send();
-            if hold {
-                info!("best-effort work is rejected until all threads are healthy")
+            say(if hold {
+                &DaemonEvent::ShedBegun
             } else {
-                info!("all threads are healthy: best-effort work is accepted again")
-            }
+                &DaemonEvent::ShedEnded
+            });
         }
     }
 
     /// The final report. No thread waits for the stuck one, nor for those that may wait for it.
     fn end_stuck(&mut self) -> ! {
         for silent in self.observer.watchdog.report().silent {
-            let said = watchdog::sentence(&silent);
-            error!(event = STUCK, thread = silent.thread.as_str(); "{said}");
-            self.manager.notifier.stopping(&said);
+            let thread = silent.thread.clone();
+            let state = silent.event().text(&());
+            self.manager.notifier.stopping(&state);
+            say(&DaemonEvent::Stuck { thread, state });
         }
         if let Some(recorder) = &self.observer.recorder {
             recorder.dump_and_wait(Trigger::Stuck);
         }
-        error!(
-            "a real-time thread is stuck: terminating, so that the service manager restarts the daemon"
-        );
+        say(&DaemonEvent::StuckEnding);
         let report = self
             .observer
             .report(State::Terminated, self.acceptor.report());
         if let Some(Err(error)) = self.report.as_ref().map(|path| report.write(path)) {
-            error!("{error}");
+            say(&report_failed(&error));
         }
         logging::flush();
         thread::let_go_all();
@@ -264,12 +271,10 @@ impl Housekeeping {
     fn tell_load_failures(&mut self) {
         let (models, log) = (&self.observer.plan.models, &mut self.log);
         for LoadFailure { model, reason } in self.load_failures.since_last() {
-            let name = &models[model.index()].name;
-            log_limited!(
-                log,
-                Level::Info,
-                "weights of model {name:?} were not loaded: {reason}"
-            );
+            log.say(&DaemonEvent::WeightsNotLoaded {
+                model: models[model.index()].name.clone(),
+                reason: reason.to_string(),
+            });
         }
     }
 
@@ -280,18 +285,7 @@ impl Housekeeping {
         let drain_bound_ns = self.observer.plan.drain_bound.as_nanos();
         let patience_us = (drain_bound_ns + GRACE_NS) / 1_000;
         self.manager.notifier.extend_timeout(patience_us);
-        match reason {
-            Reason::Signal if logging::goes_to_journal() => {
-                info!(event = STOPPING; "asked to terminate");
-            }
-            Reason::Signal => {}
-            Reason::ParentGone => info!("the process that started this one is gone: terminating"),
-            Reason::ThreadEnded => error!("a thread ended by itself, see above: terminating"),
-            Reason::GpuLost(loss) => error!(
-                event = GPU_LOST;
-                "this process can no longer use the GPU: {loss}; terminating, as a new process can"
-            ),
-        }
+        say(&reason.event());
         self.acceptor.close(&self.poller);
         let mut bound = clock::now_ns() + drain_bound_ns;
         self.order_drain(bound);
@@ -341,19 +335,17 @@ impl Housekeeping {
         let written = self.report.as_ref().is_none_or(|path| {
             let outcome = report.write(path);
             if let Err(error) = &outcome {
-                error!("{error}");
+                say(&report_failed(error));
             }
             outcome.is_ok()
         });
         if lost > 0 {
-            error!("{lost} requests were open at the end and are lost");
+            say(&DaemonEvent::RequestsLost { count: lost });
         }
         let status = self
             .observer
             .status(State::Terminated, self.acceptor.report());
-        if logging::goes_to_journal() {
-            info!(event = STOPPED; "{status}");
-        }
+        say(&DaemonEvent::Stopped { status });
         let termination = match () {
             () if matches!(reason, Reason::GpuLost(_)) => Termination::DeviceLost,
             () if !sound => Termination::Internal,
@@ -366,10 +358,7 @@ impl Housekeeping {
             return termination;
         }
         if termination == Termination::DeviceLost && !self.manager.notifier.has_manager() {
-            error!(
-                "nothing is known to start this daemon again, as no service manager started it: start it again \
-                 (systemd does so by itself, see docs/deploying.md)"
-            );
+            say(&DaemonEvent::NotRestarted);
         }
         // Not by returning: the driver's own handler for the end of the process may wait for the device.
         logging::flush();
@@ -380,13 +369,13 @@ impl Housekeeping {
 /// Says what real-time threads had to say.
 fn tell_events(log: &mut RateLimit, acceptor: &Acceptor) {
     while let Some(event) = rt_events::take() {
-        let level = if event.value.is_detail() {
-            Level::Debug
-        } else {
-            Level::Error
-        };
-        if log.permits(level) {
-            event.value.say(event.at_ns, |client| acceptor.who(client));
+        if log.permits(event.value.declaration().level) {
+            say_later(&event.value, event.at_ns, acceptor);
         }
     }
+}
+
+fn report_failed(error: &ReportError) -> DaemonEvent {
+    let error = error.to_string();
+    DaemonEvent::ReportFailed { error }
 }

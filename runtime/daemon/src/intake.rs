@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use punctual_core::{Failure, ModelId, Nanos, RequestId, TaskId};
 use punctual_device::InputBuffers;
+use punctual_events::RtEvent;
 use punctual_ipc::{PayloadReader, Rows};
 use punctual_kernels::preprocess::{NotFinite, PlanarOutput, Preprocessor};
 use punctual_plan::VectorPlan;
@@ -18,7 +19,7 @@ use punctual_types::FrameLayout;
 use crate::channels::IntakeEnds;
 use crate::drain::Flag;
 use crate::messages::{IntakeOrder, Payload, Prepared};
-use crate::rt_events::{RtEvent, emit};
+use crate::rt_events::emit;
 
 /// What the intake thread of one client slot works with.
 pub struct Intake {

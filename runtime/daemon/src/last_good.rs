@@ -12,13 +12,14 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use log::{error, info};
+use punctual_events::message_ids;
 use punctual_plan::{Files, Plan, PlanInputs, Policies};
 use punctual_platform::{files, logging, read};
 
 use crate::options::ManifestSource;
 use crate::startup::host_of_the_daemon;
 use crate::validate::gather;
-use crate::{Options, StartupError, Termination, log_events};
+use crate::{Options, StartupError, Termination};
 
 /// The places, the link to the current one, and the link that is being made.
 const SETS: [&str; 2] = ["first", "second"];
@@ -56,7 +57,7 @@ impl KeepError {
 /// Keeps the present configuration in `folder`, if it can be served, in place of the one before.
 #[must_use]
 pub fn keep(options: &Options, policies: &Policies, folder: &Path) -> Termination {
-    let _last_words = logging::start("punctuald", &log_events::ALL, &options.log);
+    let _last_words = logging::start("punctuald", message_ids(), &options.log);
     let path = folder.display();
     match LastGood::in_folder(folder).keep(options, policies) {
         Ok(()) => {

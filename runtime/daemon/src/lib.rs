@@ -38,7 +38,6 @@ mod housekeeping;
 mod intake;
 mod last_good;
 mod limits;
-mod log_events;
 mod looking;
 mod lookup;
 mod managed_thread;

@@ -40,7 +40,7 @@ pub struct Options {
     pub last_good: Option<PathBuf>,
 
     /// Log level, on standard error or in the journal: `error`, `warn`, `info`, `debug` or `trace`. A
-    /// module may have its own: `info,punctual_daemon::rt_events=debug`.
+    /// module may have its own: `info,punctual_daemon::scheduler=debug`.
     #[arg(long, value_name = "LEVEL", env = ENVIRONMENT, hide_env_values = true, default_value = "info")]
     pub log: Levels,
 

@@ -1,8 +1,9 @@
 //! How much others can make the daemon say, so that a client that fails a thousand times a second does not
 //! fill the log.
 
-use log::{Level, info};
+use log::Level;
 use punctual_core::TaskId;
+use punctual_events::{DaemonEvent, Declared, say};
 use punctual_platform::clock;
 
 /// Lines that others can cause, at most, in one second.
@@ -10,16 +11,6 @@ const LINES_MAX: u32 = 20;
 
 /// The second that they are counted in, in ns.
 const WINDOW_NS: u64 = 1_000_000_000;
-
-/// As `log!`, for lines that clients cause: drops the line if this limit had too many in this second.
-macro_rules! log_limited {
-    ($limit:expr, $level:expr, $($said:tt)+) => {
-        if log::log_enabled!($level) && $limit.permits($level) {
-            log::log!($level, $($said)+);
-        }
-    };
-}
-pub(crate) use log_limited;
 
 /// How many lines there were in this second. Details are counted apart, so that they drown nothing else.
 #[derive(Debug, Default)]
@@ -29,6 +20,14 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
+    /// Says an event that others can cause, unless there were too many in this second.
+    pub fn say(&mut self, event: &DaemonEvent) {
+        let declaration = event.declaration();
+        if declaration.is_wanted() && self.permits(declaration.level) {
+            say(event);
+        }
+    }
+
     /// Whether one more line may be said, rather than one of too many in this second; it counts as said.
     pub fn permits(&mut self, level: Level) -> bool {
         let window = match level {
@@ -37,7 +36,7 @@ impl RateLimit {
         };
         let (before, now) = window.permits(clock::now_ns());
         if before > 0 {
-            info!("{before} more lines of this kind were dropped");
+            say(&DaemonEvent::LinesDropped { count: before });
         }
         now
     }

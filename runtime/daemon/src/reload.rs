@@ -2,16 +2,17 @@
 //! memory was sized by it. It reports to the service manager whether a restart would work.
 
 use log::info;
+use punctual_events::message_ids;
 use punctual_plan::Policies;
 use punctual_platform::logging;
 
-use crate::{Options, Termination, log_events, startup};
+use crate::{Options, Termination, startup};
 
 /// Says on standard error why nothing is reloaded, and whether a restart would work. The daemon that runs,
 /// if one does, is left alone.
 #[must_use]
 pub fn refuse_reload(options: &Options, policies: &Policies) -> Termination {
-    let _last_words = logging::start("punctuald", &log_events::ALL, &options.log);
+    let _last_words = logging::start("punctuald", message_ids(), &options.log);
     let source = options.manifest();
     let path = source.path.display();
     let copy = if source.is_credential {

@@ -314,6 +314,32 @@ mod tests {
         assert_eq!(back, report);
     }
 
+    /// The value at a path such as `tasks[].failed.payload`.
+    fn figure<'a>(report: &'a serde_json::Value, path: &str) -> Option<&'a serde_json::Value> {
+        path.split('.')
+            .try_fold(report, |at, part| match part.strip_suffix("[]") {
+                Some(list) => at.get(list)?.get(0),
+                None => at.get(part),
+            })
+    }
+
+    #[test]
+    fn the_figures_that_count_events_are_in_the_report() {
+        let report = Report {
+            tasks: vec![TaskReport::default()],
+            partitions: vec![PartitionReport::default()],
+            gpu: Some(GpuReport::default()),
+            recorder: Some(RecorderReport::default()),
+            ..Report::default()
+        };
+        let report = serde_json::to_value(&report).expect("serialises");
+        let counted = punctual_events::declarations().filter_map(|event| event.counted_in);
+        for path in counted {
+            assert!(figure(&report, path).is_some(), "{path}");
+        }
+        assert!(figure(&report, "tasks[].no-such-figure").is_none());
+    }
+
     #[test]
     fn without_places_the_report_says_nothing_of_them() {
         let text = serde_json::to_string(&Report::default()).expect("serialises");

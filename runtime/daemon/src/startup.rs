@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::parent_id;
 use std::sync::Arc;
 
-use log::{debug, error, info, warn};
 use punctual_device_cuda::driver::environment;
+use punctual_events::{DaemonEvent, message_ids, say};
 use punctual_plan::{Host, Plan, PlanInputs, Policies, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::rivals::{self, Sighting};
@@ -26,7 +26,6 @@ use crate::granted;
 use crate::host;
 use crate::housekeeping::{ACCEPTOR, Housekeeping, SIGNALS};
 use crate::last_good::LastGood;
-use crate::log_events::{self, CONFIGURATION_REFUSED, NOT_STARTED, STARTED};
 use crate::manager::{Manager, serving};
 use crate::observer::Observer;
 use crate::page_faults::PageFaults;
@@ -74,12 +73,14 @@ pub fn host_of_the_daemon() -> Result<Host, StartupError> {
 pub fn run(options: &Options, policies: &Policies) -> Termination {
     // Before anything starts a thread.
     capabilities::give_up_after_starts(PRIORITY_MAX);
-    let _last_words = logging::start("punctuald", &log_events::ALL, &options.log);
+    let _last_words = logging::start("punctuald", message_ids(), &options.log);
     match start(options, policies) {
         Ok(daemon) => daemon.run(),
         Err(error) => {
-            error!(event = NOT_STARTED; "{error}");
-            error.termination()
+            let termination = error.termination();
+            let error = error.to_string();
+            say(&DaemonEvent::NotStarted { error });
+            termination
         }
     }
 }
@@ -106,11 +107,13 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
         .extend_timeout(loading_us_max(&validated.plan));
     let warnings = validated.plan.warnings.iter();
     // That there are no real-time priorities is said with what else is missing, below.
-    for warning in warnings.filter(|warning| **warning != Warning::NoRealtime) {
-        warn!("warning: {warning}");
-    }
-    for key in &validated.plan.renamed_keys {
-        warn!("warning: {key}");
+    let warnings = warnings.filter(|warning| **warning != Warning::NoRealtime);
+    let renamed = validated.plan.renamed_keys.iter();
+    for warning in warnings
+        .map(ToString::to_string)
+        .chain(renamed.map(ToString::to_string))
+    {
+        say(&DaemonEvent::PlanWarning { warning });
     }
     tell_rivals(&validated.plan, &rivals::here());
     let reserved = Reserved::take(&validated, origin.socket.take())?;
@@ -134,20 +137,20 @@ fn configured(options: &Options, policies: &Policies) -> Result<Validated, Start
     let Some(source) = kept.manifest(options) else {
         return Err(error);
     };
-    error!(event = CONFIGURATION_REFUSED; "{error}");
+    say(&DaemonEvent::ConfigurationRefused {
+        error: error.to_string(),
+    });
     match validate(&source, options, policies, host::detect()?) {
         Ok(mut validated) => {
-            warn!(
-                event = CONFIGURATION_REFUSED;
-                "the configuration above cannot be served: serving the last one that could, which is kept in {}. \
-                 Correct it, and start the daemon again",
-                kept.folder().display()
-            );
+            let folder = kept.folder().display().to_string();
+            say(&DaemonEvent::LastGoodServed { folder });
             validated.is_last_good = true;
             Ok(validated)
         }
         Err(second) => {
-            warn!("nor can the last good configuration be served: {second}");
+            say(&DaemonEvent::LastGoodRefused {
+                error: second.to_string(),
+            });
             Err(error)
         }
     }
@@ -156,25 +159,27 @@ fn configured(options: &Options, policies: &Policies) -> Result<Validated, Start
 /// What was read, for the search for a fault.
 fn tell_plan(options: &Options, validated: &Validated) {
     let plan = &validated.plan;
-    let (hash, bytes) = (&plan.hash, plan.memory.total_bytes());
-    let manifest = options.manifest();
-    debug!(
-        "plan {hash} of {}: {} models, {} tasks, {} clients at most, {bytes} bytes of memory",
-        manifest.path.display(),
-        plan.models.len(),
-        plan.tasks.len(),
-        plan.client_slots.len()
-    );
+    say(&DaemonEvent::PlanMade {
+        plan: plan.hash.to_string(),
+        manifest: options.manifest().path.display().to_string(),
+        models: plan.models.len() as u64,
+        tasks: plan.tasks.len() as u64,
+        clients: plan.client_slots.len() as u64,
+        memory_bytes: plan.memory.total_bytes(),
+    });
     for model in &plan.models {
-        let (name, package) = (&model.name, model.package.display());
-        debug!("model {name:?} of {package}: {} stages", model.stages);
+        say(&DaemonEvent::ModelPlanned {
+            model: model.name.clone(),
+            package: model.package.display().to_string(),
+            stages: model.stages as u64,
+        });
     }
     for thread in &plan.threads {
-        let (role, core) = (thread.role, thread.core);
-        debug!(
-            "thread {role:?} on core {core}, priority {:?}",
-            thread.priority
-        );
+        say(&DaemonEvent::ThreadPlanned {
+            role: format!("{:?}", thread.role),
+            core: thread.core,
+            priority: format!("{:?}", thread.priority),
+        });
     }
 }
 
@@ -227,10 +232,9 @@ impl Origin {
     /// read.
     fn announce(&mut self, plan: &Plan, is_last_good: bool) {
         let status = serving(plan, is_last_good);
-        // Not at a terminal: its user has just started the daemon.
-        if logging::goes_to_journal() {
-            info!(event = STARTED; "{status}");
-        }
+        say(&DaemonEvent::Started {
+            status: status.clone(),
+        });
         self.notifier.ready(&status);
         let ready = self.ready.take();
         // A pipe that takes anything takes a line at once.
@@ -326,11 +330,12 @@ fn introduce(gpu: Option<&GpuWatch>, plan: &Plan) {
     let Some(gpu) = gpu else {
         return;
     };
-    for said in gpu.introduction(plan) {
-        info!("{said}");
+    for event in gpu.introduction(plan) {
+        say(&event);
     }
     for unmet in environment::unmet() {
-        warn!("{unmet}");
+        let unmet = unmet.to_string();
+        say(&DaemonEvent::GpuEnvironment { unmet });
     }
 }
 
@@ -346,13 +351,12 @@ fn watchdog(threads: &mut Threads, plan: &Plan, probes: &[StallProbe]) -> Watchd
 fn tell_rivals(plan: &Plan, seen: &Sighting) {
     let mut cores: Vec<u16> = plan.threads.iter().map(|thread| thread.core).collect();
     cores.extend(&plan.housekeeping_cores);
-    if let Some(named) = seen.named(&cores) {
-        warn!(
-            "real-time threads of others may keep the plan's cores from the daemon's threads: {named}"
-        );
+    if let Some(threads) = seen.named(&cores) {
+        say(&DaemonEvent::RivalsSeen { threads });
     }
     if let Some(unseen) = seen.unseen {
-        info!("real-time threads of others may run on the plan's cores: {unseen}");
+        let reason = unseen.to_string();
+        say(&DaemonEvent::RivalsUnseen { reason });
     }
 }
 
@@ -361,8 +365,10 @@ fn complain(mut missing: Vec<Missing>) -> Vec<String> {
     missing.sort_unstable();
     missing.dedup();
     for facility in &missing {
-        let remedy = facility.how_to_grant();
-        warn!("the system does not grant {facility}: continuing without it. To grant it: {remedy}");
+        say(&DaemonEvent::NotGranted {
+            facility: facility.to_string(),
+            remedy: facility.how_to_grant().to_string(),
+        });
     }
     missing.iter().map(Missing::to_string).collect()
 }

@@ -13,6 +13,7 @@ use punctual_core::{
     RequestId, Scheduler, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
+use punctual_events::RtEvent;
 use punctual_executor::{Events, Step, World};
 use punctual_ipc::OutputAreas;
 use punctual_platform::heartbeat::Heartbeat;
@@ -28,7 +29,7 @@ use crate::messages::{
     Answered, Inbound, IntakeOrder, Outbound, Payload, Prepared, Refusal, Refused,
 };
 use crate::metrics::{LateSpan, Metrics, count};
-use crate::rt_events::{RtEvent, emit, emit_detail};
+use crate::rt_events::emit;
 use crate::starved::{HELD_NS_MIN, Starvable};
 use lending::MemberTasks;
 pub use lending::TaskOfBuffer;
@@ -216,7 +217,7 @@ impl<D: Device> World for DaemonWorld<D> {
             Action::Reply(reply) => self.reply(reply),
             Action::Load { id, model } => self.load(*id, *model),
             Action::Unload { model } => self.unload(*model),
-            Action::Demote(demotion) => emit(RtEvent::Demoted(*demotion)),
+            Action::Demote(demotion) => emit((*demotion).into()),
             Action::Reinstate { partition, model } => emit(RtEvent::Reinstated {
                 partition: *partition,
                 model: *model,
@@ -500,7 +501,7 @@ impl<D: Device> DaemonWorld<D> {
         match self.device.unload(model) {
             Ok(()) => {
                 self.trackers.weights.gone(model, &self.metrics.paging);
-                emit_detail(RtEvent::Unloaded { model });
+                emit(RtEvent::WeightsEvicted { model });
             }
             // The next load finds no room then, and fails.
             Err(_) => emit(RtEvent::WeightsRefused { model }),
@@ -600,8 +601,11 @@ impl<D: Device> DaemonWorld<D> {
                 .over(action, measured, &self.metrics.paging)
         {
             match measured {
-                Some(took) => emit_detail(RtEvent::Loaded { model, took }),
-                None => emit(RtEvent::LoadFailed { action }),
+                Some(took) => emit(RtEvent::WeightsLoaded {
+                    model,
+                    took_us: took.as_nanos() / 1_000,
+                }),
+                None => emit(RtEvent::LoadFailed { model, action }),
             }
             return;
         }

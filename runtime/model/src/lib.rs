@@ -31,6 +31,7 @@ mod prefix;
 mod profile;
 mod quantised;
 pub mod reference;
+mod samples;
 mod shape;
 mod share;
 mod solution;
@@ -65,11 +66,12 @@ pub use package::{
 };
 pub use prefix::{DistinctWeights, PrefixHash, StagePrefix, same_stages};
 pub use profile::{
-    Disagreement, LaunchProfile, PreemptionProfile, PrepareProfile, Profile, ProfileError,
-    ProfileKey, StageProfile, Verified,
+    Disagreement, FieldFigure, FieldFigures, LaunchProfile, PreemptionProfile, PrepareProfile,
+    Profile, ProfileError, ProfileKey, StageProfile, Verified,
 };
 pub use punctual_types::AnswerKind;
 pub use quantised::Quantised;
+pub use samples::{Quantiles, Samples};
 pub use shape::{ShapeError, window_output};
 pub use share::{Carried, cut_where_they_part};
 pub use solution::{SolutionChoice, SolutionMemory};

@@ -59,6 +59,56 @@ pub struct Profile {
     /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
+    /// Which figures are of runs while a daemon served. None: `punctual profile` measured all of them, and in profiles of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<FieldFigures>,
+}
+
+/// Figures that are from recordings (`punctual profile --from`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldFigures {
+    /// The files' names, the newest last.
+    pub recordings: Vec<String>,
+    pub stages: Vec<FieldFigure>,
+    /// Of those with busy neighbours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<FieldFigure>,
+}
+
+/// Which figure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldFigure {
+    pub stage: u8,
+    pub batch: u8,
+    pub units: u8,
+}
+
+impl FieldFigures {
+    /// Adds a figure, once.
+    pub fn add(&mut self, is_beside: bool, figure: FieldFigure) {
+        let list = if is_beside {
+            &mut self.beside
+        } else {
+            &mut self.stages
+        };
+        if !list.contains(&figure) {
+            list.push(figure);
+        }
+    }
+}
+
+impl fmt::Display for FieldFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let figures = self.stages.len() + self.beside.len();
+        write!(
+            f,
+            "{figures} figures are from the field: {}",
+            self.recordings.join(", ")
+        )
+    }
 }
 
 /// What of a network's answers on this machine was compared with the reference interpreter's.
@@ -599,6 +649,7 @@ mod tests {
             },
             look_stride: NonZeroU8::new(8),
             verified: None,
+            field: None,
         }
     }
 

@@ -10,6 +10,9 @@ use mcap::{McapError, parse_record};
 use crate::entry::{CHANNEL, Entry, SCHEMA};
 use crate::setting::{SETTING, Setting};
 
+/// The longest recording that programs read: hours of a busy daemon.
+pub const BYTES_MAX: u64 = 4 << 30;
+
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("this is no MCAP file: {0}")]
@@ -151,6 +154,23 @@ impl<'f> Recording<'f> {
     pub fn setting(&self) -> Result<Setting, ReadError> {
         let attached = self.attachment(SETTING).ok_or(ReadError::NoSetting)?;
         serde_json::from_slice(&attached).map_err(ReadError::Setting)
+    }
+
+    /// The time of day ahead of the scheduler's clock, in ns; none if there is no step. Simulations have their own time: 0.
+    #[must_use]
+    pub fn ahead_ns(&self) -> Option<i64> {
+        let records = Records::of(self.bytes).ok()?;
+        records.map_while(Result::ok).find_map(|record| {
+            let Record::Message { header, data } = record else {
+                return None;
+            };
+            match postcard::from_bytes(&data) {
+                Ok(Entry::Step(step)) if header.channel_id == self.channel => {
+                    Some((header.log_time.wrapping_sub(step.now.as_nanos())) as i64)
+                }
+                _ => None,
+            }
+        })
     }
 
     /// A file that belongs to it.

@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `timeline` | [`Timeline`]: what happened when, in rows, to be zoomed and moved |
 //! | `table` | [`Table`]: one table for a terminal, a page and a document |
 //! | `fold` | how a table keeps to the width of a terminal |
 //! | `page` | [`Page`] and its [`Figure`]s |
@@ -38,6 +39,7 @@ mod shares;
 mod svg;
 mod table;
 mod text;
+mod timeline;
 
 #[cfg(feature = "charts")]
 pub use charts::{Axis, Bars, Lines, Series};
@@ -50,3 +52,4 @@ pub use shares::Shares;
 pub use svg::{Anchor, Drawing, Style, Svg};
 pub use table::{Column, Table, WIDTH, percent};
 pub use text::{Text, printable};
+pub use timeline::{Bar, Row, Shape, Timeline, VIEWPORT};

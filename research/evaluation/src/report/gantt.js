@@ -1,23 +1,9 @@
-// Charts of what ran where and when. Wheel or +/-: zoom; drag or arrow keys: move; 0 or double
-// click: everything. Bars outside the view are not drawn. With places, a borrowed bar is hatched: one with units that
+// Charts of what ran where and when, in a viewport. Bars outside the view are not drawn. With places, a borrowed bar is hatched: one with units that
 // belong to another home than its task's.
 "use strict";
 (() => {
-  const NS = "http://www.w3.org/2000/svg";
+  const { element, ticks, viewport } = punctual;
   const LEFT = 60, BOTTOM = 24, WIDTH = 1300;
-  const element = (name, attributes, parent) => {
-    const made = document.createElementNS(NS, name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    parent.appendChild(made);
-    return made;
-  };
-  const time = (us, step) =>
-    step >= 1e6 ? `${us / 1e6} s` : step >= 1e3 ? `${us / 1e3} ms` : `${us} us`;
-  // 1, 2 or 5 times a power of ten, so that some eight of them fill the view.
-  const tick = (span) => {
-    const rough = span / 8, power = 10 ** Math.floor(Math.log10(rough));
-    return [1, 2, 5, 10].map((m) => m * power).find((step) => step >= rough);
-  };
 
   const chart = (holder) => {
     const data = JSON.parse(holder.querySelector("script").textContent);
@@ -60,17 +46,13 @@
       const named = `${data.tasks[bar.task]} ${stage}`;
       return named.length * 7 + 8 < width ? named : stage;
     };
-    let from = first, to = Math.min(last, first + (last - first) * 0.25 + 1);
-
-    const draw = () => {
+    const draw = (from, to) => {
       svg.replaceChildren();
       const scale = (WIDTH - LEFT) / (to - from);
       const x = (us) => LEFT + (us - from) * scale;
-      const step = tick(to - from);
-      for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
+      for (const { at, text } of ticks(from, to)) {
         element("line", { class: "grid", x1: x(at), x2: x(at), y1: 0, y2: height - BOTTOM }, svg);
-        element("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, svg).textContent =
-          time(Number(at.toPrecision(12)), step);
+        element("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, svg).textContent = text;
       }
       for (const bar of data.bars) {
         if (bar.to < from || bar.from > to) continue;
@@ -100,42 +82,8 @@
         element("text", { x: 4, y: unit * row + 11 }, svg).textContent = `unit ${unit}`;
       }
     };
-    const show = (start, span) => {
-      span = Math.min(Math.max(span, 10), last - first);
-      from = Math.min(Math.max(start, first), last - span);
-      to = from + span;
-      draw();
-    };
-    const at = (event) => {
-      const box = svg.getBoundingClientRect();
-      const share = ((event.clientX - box.left) / box.width * WIDTH - LEFT) / (WIDTH - LEFT);
-      return from + Math.min(Math.max(share, 0), 1) * (to - from);
-    };
-    const zoom = (factor, centre) => show(centre - (centre - from) * factor, (to - from) * factor);
-
-    holder.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      zoom(event.deltaY > 0 ? 1.25 : 0.8, at(event));
-    }, { passive: false });
-    let grabbed = null;
-    svg.addEventListener("pointerdown", (event) => {
-      grabbed = at(event);
-      svg.setPointerCapture(event.pointerId);
-    });
-    svg.addEventListener("pointermove", (event) => {
-      if (grabbed !== null) show(from + grabbed - at(event), to - from);
-    });
-    svg.addEventListener("pointerup", () => { grabbed = null; });
-    holder.addEventListener("dblclick", () => show(first, last - first));
-    holder.addEventListener("keydown", (event) => {
-      const span = to - from, middle = from + span / 2;
-      const keys = {
-        "+": () => zoom(0.5, middle), "-": () => zoom(2, middle), "0": () => show(first, last - first),
-        ArrowLeft: () => show(from - span / 4, span), ArrowRight: () => show(from + span / 4, span),
-      };
-      if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
-    });
-    draw();
+    const to = Math.min(last, first + (last - first) * 0.25 + 1);
+    viewport(holder, svg, { first, last, from: first, to, left: LEFT, width: WIDTH, draw });
   };
   document.querySelectorAll(".gantt").forEach(chart);
 })();

@@ -89,6 +89,7 @@ pub fn page(content: &Page) -> String {
             .iter()
             .for_each(|chart| gantt(&mut page, chart));
     }
+    page.script(punctual_report::VIEWPORT);
     page.script(include_str!("gantt.js"));
     page.html()
 }

@@ -6,7 +6,7 @@ use punctual_insight::explain::{Ask, Explained, FrameName, explain};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
-use punctual_recording::{End, ReadError, Recording};
+use punctual_recording::{BYTES_MAX, End, ReadError, Recording};
 
 use crate::commands::record::{self, DEFAULT_SOCKET, DumpError};
 
@@ -59,9 +59,6 @@ pub struct Options {
     #[arg(long)]
     json: bool,
 }
-
-/// The longest recording that is read: hours of a busy daemon.
-const BYTES_MAX: u64 = 4 << 30;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

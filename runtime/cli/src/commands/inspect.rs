@@ -316,10 +316,11 @@ impl fmt::Display for Measured {
         )?;
         writeln!(
             f,
-            "{:width$}{}{}",
+            "{:width$}{}{}{}",
             profile::times(profile),
             profile::factors(profile),
-            profile::verified(profile)
+            profile::verified(profile),
+            profile::from_the_field(profile)
         )
     }
 }

@@ -12,3 +12,4 @@ pub mod manuals;
 pub mod profile;
 pub mod record;
 pub mod share;
+pub mod trace;

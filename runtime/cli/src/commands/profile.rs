@@ -1,5 +1,7 @@
 //! `punctual profile`: how long every stage takes on this machine.
 
+mod field;
+
 use std::collections::BTreeSet;
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,7 @@ EXAMPLES:
   punctual profile manifest.toml --every --quick
   punctual profile manifest.toml --beside
   punctual profile manifest.toml --into-packages
+  punctual profile --from recording.mcap --output profiles
 
 Measures the models that the manifest names: first which solution of each convolution is the fastest,
 then, with those, each stage at each batch size and partition size, and the preparation of each frame
@@ -44,12 +47,22 @@ With --beside, each stage is measured a second time while all other compute unit
 partitions are busy with stages of the largest other network; `factor` is how many times as long it takes
 then (of the 99% quantiles, the median of all stages and batch sizes).
 Measure on a quiet machine, in the power mode it will run in.
+With --from, nothing is measured: a daemon's recording has how long stages took in the field, and the profiles that its plan
+was made from. Figures of which it has 207 samples or more, as many as a plan takes a 99% quantile of, are replaced; the others
+stay. No longest time becomes shorter. The new profiles name the recording, and lie in the folder --output.
 
 TERMINATION CODES: 0 done; 1 a network answers wrongly on this machine, as its profile says; 3 the manifest or a package is invalid; 4 a file is missing or cannot
 be written; 5 the measuring threads cannot be started, or the GPU is unavailable.")]
 pub struct Options {
     /// The manifest (TOML).
-    manifest: PathBuf,
+    #[arg(required_unless_present = "from")]
+    manifest: Option<PathBuf>,
+    /// Make new profiles of this recording of a daemon, and measure nothing.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["manifest", "every", "quick", "beside", "direct", "into_packages"])]
+    from: Option<PathBuf>,
+    /// The folder for profiles from a recording.
+    #[arg(long, value_name = "FOLDER", requires = "from", default_value = ".")]
+    output: PathBuf,
     /// Every batch size and partition size of this machine, not just those the manifest needs.
     #[arg(long)]
     every: bool,
@@ -103,6 +116,8 @@ pub enum Error {
     #[error(transparent)]
     Write(#[from] ProfileError),
     #[error(transparent)]
+    Field(#[from] field::Error),
+    #[error(transparent)]
     Output(#[from] OutputError),
 }
 
@@ -110,6 +125,7 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Output(error) => error.termination(),
+            Self::Field(error) => error.termination(),
             Self::Wrong { .. } => Termination::BadResult,
             Self::Read { .. } | Self::Write(_) => Termination::File,
             Self::Package(PackageError::File { .. }) => Termination::File,
@@ -125,9 +141,17 @@ impl Terminates for Error {
 
 /// Measures each model of the manifest and writes its profile.
 pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
-    let path = &options.manifest;
+    match (&options.from, &options.manifest) {
+        (Some(recording), _) => Ok(field::run(recording, &options.output)?),
+        (None, Some(manifest)) => measure_all(options, manifest, policies),
+        // The command line asks for one of them.
+        (None, None) => Ok(()),
+    }
+}
+
+fn measure_all(options: &Options, path: &Path, policies: &Policies) -> Result<(), Error> {
     let text = read::text(path, read::TEXT_BYTES_MAX).map_err(|source| Error::Read {
-        path: path.clone(),
+        path: path.to_owned(),
         source,
     })?;
     let mut needs = Needs::of_manifest(&text, path, policies)?;
@@ -152,6 +176,7 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
     });
     let run = Run {
         options,
+        folder: path.parent().unwrap_or(Path::new("")),
         needs: &needs,
         packages: &packages,
     };
@@ -192,6 +217,8 @@ fn has_units(sizes: &Sizes) -> bool {
 
 struct Run<'r> {
     options: &'r Options,
+    /// The manifest's.
+    folder: &'r Path,
     needs: &'r Needs,
     packages: &'r [PackageNeeds],
 }
@@ -317,8 +344,7 @@ impl Run<'_> {
         } else {
             Effort::Thorough
         };
-        let folder = self.options.manifest.parent().unwrap_or(Path::new(""));
-        let file = folder.join(&wanted.package);
+        let file = self.folder.join(&wanted.package);
         let package = Package::read(&file)?;
         let direct = self.options.direct || wanted.paged;
         let mut request = measure::request(self.needs, sizes, effort, direct);
@@ -452,6 +478,12 @@ pub(super) fn factors(profile: &Profile) -> String {
         ))
     };
     units.into_iter().filter_map(line).collect()
+}
+
+/// Which figures are from recordings, in a line; nothing if none is.
+pub(super) fn from_the_field(profile: &Profile) -> String {
+    let field = profile.field.as_ref();
+    field.map_or_else(String::new, |field| format!("  {field}\n"))
 }
 
 /// What came of verifying it, in a line; nothing of one that never was.

@@ -195,6 +195,7 @@ fn profile(package: &str) -> Profile {
         solution_memory: SolutionMemory::default(),
         look_stride: None,
         verified: None,
+        field: None,
         launches: Vec::new(),
         preemption: Vec::new(),
     }

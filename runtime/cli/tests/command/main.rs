@@ -22,4 +22,5 @@ mod special_files;
 mod standard_output;
 #[path = "../../../daemon/tests/support/mod.rs"]
 mod support;
+mod trace;
 mod verified;

@@ -18,6 +18,8 @@ const READING: &[&str] = &[
     "check --host --root strange",
     "daemon strange --socket s",
     "profile strange",
+    "profile --from strange",
+    "trace strange --profile",
     "plan strange",
     "compile strange",
     "compile strange.onnx",

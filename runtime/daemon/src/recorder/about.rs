@@ -101,5 +101,9 @@ fn profile(model: &ModelPlan, inputs: &PlanInputs) -> Option<Attached> {
             .then_some(profile)
     })?;
     let name = format!("profile/{}", model.name);
-    Some(Attached::json(&name, profile))
+    Some(Attached {
+        name,
+        media_type: "application/json",
+        content: profile.to_json().into_bytes(),
+    })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, select, tick};
 use punctual_core::{Instant, Ticket};
+use punctual_events::{DaemonEvent, say};
 use punctual_platform::clock;
 use punctual_platform::rt_log::RtLog;
 use punctual_recording::ring::{StepSource, Told};
@@ -80,6 +81,8 @@ pub struct Collecting {
     pub disk: Sender<Work>,
     pub counts: Arc<Counts>,
     pending: Option<Pending>,
+    /// Whether steps were lost before the last look.
+    loses: bool,
     /// The next black box is not written before.
     not_before_ns: u64,
 }
@@ -103,6 +106,7 @@ impl Collecting {
             disk,
             counts,
             pending: None,
+            loses: false,
             not_before_ns: 0,
         }
     }
@@ -135,7 +139,12 @@ impl Collecting {
             self.collector.sent(record.value.ended_at(record.at_ns));
         }
         let counts = &self.counts;
-        counts.steps_lost.store(self.steps.lost(), Relaxed);
+        let lost = self.steps.lost();
+        let loses = lost > counts.steps_lost.swap(lost, Relaxed);
+        if loses && !self.loses {
+            say(&DaemonEvent::RecordsLost { count: lost });
+        }
+        self.loses = loses;
         counts.sent_lost.store(self.sent.dropped(), Relaxed);
     }
 

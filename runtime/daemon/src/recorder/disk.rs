@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::{Receiver, Sender};
-use log::{info, warn};
+use punctual_core::Instant;
+use punctual_events::{DaemonEvent, say};
 use punctual_platform::clock;
 use punctual_recording::{Segment, WriteError, Writer};
 
@@ -62,8 +63,26 @@ pub struct Disk {
 
 struct Open {
     path: PathBuf,
+    reason: &'static str,
     writer: Writer<BufWriter<File>>,
     /// About as much as it has in the file.
+    bytes: u64,
+    /// From the begin of its first segment to the last step.
+    time: Option<(Instant, Instant)>,
+}
+
+impl Open {
+    fn covers(&mut self, segment: &Segment) {
+        let from = self.time.map_or(segment.from, |(from, _)| from);
+        self.time = Some((from, segment.to()));
+    }
+}
+
+/// A file that is complete.
+struct Written {
+    path: PathBuf,
+    reason: &'static str,
+    seconds: u64,
     bytes: u64,
 }
 
@@ -110,16 +129,24 @@ impl Disk {
     }
 
     /// Counts and says which file is complete, or why none is.
-    fn tell(&mut self, written: Result<Option<PathBuf>, DiskError>) {
+    fn tell(&mut self, written: Result<Option<Written>, DiskError>) {
         match written {
             Ok(None) => {}
-            Ok(Some(path)) => {
-                info!("recorded: {}", path.display());
-                self.counts.wrote(path);
+            Ok(Some(written)) => {
+                let event = DaemonEvent::RecordingWritten {
+                    path: written.path.display().to_string(),
+                    reason: written.reason,
+                    seconds: written.seconds,
+                    bytes: written.bytes,
+                };
+                say(&event);
+                self.counts.wrote(written.path);
             }
             Err(error) => {
-                let directory = self.directory.path().display();
-                warn!("{directory}: {error}");
+                say(&DaemonEvent::RecordingFailed {
+                    path: self.directory.path().display().to_string(),
+                    error: error.to_string(),
+                });
                 self.counts.failed.fetch_add(1, Relaxed);
                 // What is in it can be read.
                 self.open = None;
@@ -128,21 +155,23 @@ impl Disk {
         }
     }
 
-    fn dump(&self, trigger: Trigger, segments: &[Arc<Segment>]) -> Result<PathBuf, DiskError> {
+    fn dump(&self, trigger: Trigger, segments: &[Arc<Segment>]) -> Result<Written, DiskError> {
         let mut open = self.create(trigger.name())?;
         let budget = self.directory.budget_bytes() / FILE_TIMES;
         for segment in newest_within(segments, budget) {
             open.writer.whole(segment)?;
+            open.covers(segment);
         }
         self.finish(open)
     }
 
-    fn append(&mut self, segment: &Segment) -> Result<Option<PathBuf>, DiskError> {
+    fn append(&mut self, segment: &Segment) -> Result<Option<Written>, DiskError> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.create(ALL)?,
         };
         open.writer.whole(segment)?;
+        open.covers(segment);
         open.bytes += segment.bytes() as u64 * FILE_TIMES;
         if open.bytes >= self.directory.budget_bytes() / FILES_IN_BUDGET {
             return self.finish(open).map(Some);
@@ -151,11 +180,11 @@ impl Disk {
         Ok(None)
     }
 
-    fn close(&mut self) -> Result<Option<PathBuf>, DiskError> {
+    fn close(&mut self) -> Result<Option<Written>, DiskError> {
         self.open.take().map(|open| self.finish(open)).transpose()
     }
 
-    fn create(&self, reason: &str) -> Result<Open, DiskError> {
+    fn create(&self, reason: &'static str) -> Result<Open, DiskError> {
         let (path, file) = self.directory.create(reason)?;
         let mut writer = Writer::new(
             BufWriter::new(file),
@@ -172,20 +201,30 @@ impl Disk {
         }
         Ok(Open {
             path,
+            reason,
             writer,
             bytes: 0,
+            time: None,
         })
     }
 
     /// Ends a file: it is on the disk after a loss of power. Then the oldest ones make room.
-    fn finish(&self, open: Open) -> Result<PathBuf, DiskError> {
+    fn finish(&self, open: Open) -> Result<Written, DiskError> {
         let file = open.writer.finish()?;
         let file = file
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error)?;
         file.sync_all()?;
         self.directory.make_room(&open.path)?;
-        Ok(open.path)
+        let time = open.time.map_or(0, |(from, to)| {
+            to.as_nanos().saturating_sub(from.as_nanos())
+        });
+        Ok(Written {
+            path: open.path,
+            reason: open.reason,
+            seconds: time / 1_000_000_000,
+            bytes: file.metadata()?.len(),
+        })
     }
 }
 
@@ -203,7 +242,7 @@ fn newest_within(segments: &[Arc<Segment>], bytes_max: u64) -> &[Arc<Segment>] {
 
 #[cfg(test)]
 mod tests {
-    use punctual_core::{Event, Instant, Nanos};
+    use punctual_core::{Event, Nanos};
     use punctual_recording::{Entry, Step};
 
     use super::*;

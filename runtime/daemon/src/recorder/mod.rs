@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded};
-use log::info;
+use punctual_events::{DaemonEvent, say};
 use punctual_plan::{
     BLACK_BOX_BYTES, Plan, RECORDER_CELL_BYTES, RECORDER_CELLS, RecorderMode, STACK_BYTES,
 };
@@ -119,9 +119,7 @@ impl Recorder {
             return Ok((None, Sinks::default()));
         }
         let Some(path) = folder(plan) else {
-            info!(
-                "nothing is recorded: `[recorder] directory` is not given, and there is no state directory"
-            );
+            say(&DaemonEvent::RecorderOff);
             return Ok((None, Sinks::default()));
         };
         let counts = Arc::new(Counts::default());

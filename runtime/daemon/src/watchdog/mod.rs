@@ -16,6 +16,7 @@ pub mod bounds;
 use std::sync::Arc;
 
 use punctual_core::{ClientId, PartitionId};
+use punctual_events::DaemonEvent;
 use punctual_platform::heartbeat::{Beat, Pulse};
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +67,32 @@ pub struct SilentReport {
     /// Of a starved thread: who may have had its core when it became so, as far as that can be seen.
     #[serde(default)]
     pub who: String,
+}
+
+impl SilentReport {
+    /// That the thread is silent, or starved.
+    pub fn event(self) -> DaemonEvent {
+        let thread = self.thread;
+        // Some of the silence is from before the thread was told to take a turn.
+        if self.silent_ms < self.bound_ms / 2 {
+            return DaemonEvent::ThreadStarved {
+                thread,
+                starved_ms: self.starved_ms,
+                ends_ms: self.starved_bound_ms,
+                who: self.who,
+            };
+        }
+        DaemonEvent::ThreadSilent {
+            thread,
+            doing: if self.working {
+                "is inside one turn of its work"
+            } else {
+                "does not wake up"
+            },
+            silent_ms: self.silent_ms,
+            ends_ms: self.bound_ms,
+        }
+    }
 }
 
 /// How the threads are, the worst of them counting.
@@ -281,12 +308,12 @@ impl Watchdog {
         now_ns.saturating_sub(self.looked_ns) >= self.period_ns() / 2
     }
 
-    /// Checks every thread; `said` gets a line for each that became silent or starved, or runs again. A thread that serves
+    /// Checks every thread; `said` gets an event for each that became silent or starved, or runs again. A thread that serves
     /// one client and is silent for its bound waits for that client, and `overdrawn` is called with it, once.
     pub fn look(
         &mut self,
         now_ns: u64,
-        mut said: impl FnMut(&str),
+        mut said: impl FnMut(DaemonEvent),
         mut overdrawn: impl FnMut(ClientId),
     ) -> Health {
         let step_ns = now_ns.saturating_sub(self.looked_ns).min(STEP_NS_MAX);
@@ -306,11 +333,10 @@ impl Watchdog {
             self.starved_episodes += u64::from(begins && !silent);
             if let Some(client) = thread.client.filter(|_| silent) {
                 if thread.silent_ns >= thread.bound_ns && !was_over {
-                    said(&format!(
-                        "thread {} has waited for its client for {} ms: the client is disconnected",
-                        thread.name,
-                        thread.silent_ns / 1_000_000
-                    ));
+                    said(DaemonEvent::ClientAwaited {
+                        thread: thread.name.clone(),
+                        silent_ms: thread.silent_ns / 1_000_000,
+                    });
                     overdrawn(client);
                 }
                 continue;
@@ -320,12 +346,10 @@ impl Watchdog {
                 if health == Health::Starved {
                     thread.who = (self.who_has)(&thread.cores);
                 }
-                said(&sentence(&thread.report()));
+                said(thread.report().event());
             } else if health == Health::Well && before != Health::Well {
-                let name = &thread.name;
-                said(&format!(
-                    "thread {name} runs again after at least {unseen_ms} ms"
-                ));
+                let thread = thread.name.clone();
+                said(DaemonEvent::ThreadRuns { thread, unseen_ms });
             }
             worst = worst.max(health);
         }
@@ -351,32 +375,11 @@ impl Watchdog {
     }
 }
 
-/// The sentence that tells about a silent or a starved thread.
-pub fn sentence(silent: &SilentReport) -> String {
-    // Some of the silence is from before the thread was told to take a turn.
-    if silent.silent_ms < silent.bound_ms / 2 {
-        let colon = if silent.who.is_empty() { "" } else { ": " };
-        return format!(
-            "thread {} is starved: it is ready to run, and the machine has not run it for {} ms; the \
-             daemon ends at {} ms{colon}{}",
-            silent.thread, silent.starved_ms, silent.starved_bound_ms, silent.who
-        );
-    }
-    let doing = if silent.working {
-        "is inside one turn of its work"
-    } else {
-        "does not wake up"
-    };
-    format!(
-        "thread {} is silent: it {doing} for {} ms; the daemon ends at {} ms",
-        silent.thread, silent.silent_ms, silent.bound_ms
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use punctual_events::Declared;
     use punctual_platform::heartbeat::Heartbeat;
 
     use super::*;
@@ -408,7 +411,7 @@ mod tests {
 
     fn nobody(cores: &[u16]) -> String {
         assert_eq!(cores, [0; 0], "it was not said where it runs");
-        String::new()
+        "nobody".into()
     }
 
     fn watchdog(sleeper: &Arc<Sleeper>) -> Watchdog {
@@ -420,7 +423,7 @@ mod tests {
     fn looks(dog: &mut Watchdog, from_ms: u64, to_ms: u64) -> (Vec<Health>, Vec<String>) {
         let mut said = Vec::new();
         let times = (from_ms..=to_ms).step_by(100);
-        let mut say = |words: &str| said.push(words.to_owned());
+        let mut say = |event: DaemonEvent| said.push(event.text(&()));
         let found = times.map(|at| dog.look(at * MS, &mut say, |_| panic!("it serves all")));
         (found.collect(), said)
     }
@@ -507,7 +510,7 @@ mod tests {
         let (found, said) = looks(&mut dog, 100, 9_900);
         assert_eq!(found[4..], [Health::Starved; 95]);
         let words = "thread main/0 is starved: it is ready to run, and the machine has not run it for \
-                     400 ms; the daemon ends at 10000 ms";
+                     400 ms; the daemon ends at 10000 ms: nobody";
         assert_eq!(said, [words]);
         let report = dog.report();
         assert_eq!((report.episodes, report.starved_episodes), (0, 1));
@@ -522,7 +525,7 @@ mod tests {
         assert_eq!(found.last(), Some(&Health::Stuck));
         let report = dog.report();
         assert_eq!((report.episodes, report.starved_episodes), (0, 2));
-        let said = sentence(&report.silent[0]);
+        let said = report.silent[0].clone().event().text(&());
         assert!(said.contains("has not run it for 10000 ms"), "{said}");
     }
 
@@ -628,7 +631,7 @@ mod tests {
         let mut dog = Watchdog::new(vec![watched], 1_000 * MS, 0, nobody);
         let (mut said, mut told) = (Vec::new(), Vec::new());
         for at in (100..=3_000).step_by(100) {
-            let say = |words: &str| said.push(words.to_owned());
+            let say = |event: DaemonEvent| said.push(event.text(&()));
             let health = dog.look(at * MS, say, |client| told.push(client));
             assert_eq!(health, Health::Well, "{at} ms");
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use punctual_core::{
-    Arrival, ClientId, Criticality, Failure, Finished, ModelId, StageId, TaskId, Window,
+    Arrival, ClientId, Criticality, Failure, Finished, ModelId, Nanos, StageId, TaskId, Window,
 };
 use punctual_device::SubmitError;
 use punctual_device::regions::ClaimedRegions;

@@ -164,6 +164,7 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
         look_stride: None,
+        field: None,
         verified: Some(Verified {
             inputs: 12,
             batches: vec![1, 2, 4, 8],

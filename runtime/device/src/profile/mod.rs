@@ -24,9 +24,8 @@
 //! # Quantiles in noise
 //! Other programs and the machine beneath a virtual one disturb measurements, usually in bursts.
 //! Pooling all samples, a disturbance of 1% of the time owns the 99% quantile. So samples come in
-//! blocks of 69, one after another in time: of 69 independent samples, the longest lies
-//! below the 99% quantile with a chance of `0.99^69 = 0.5`. The **median of the blocks' longest** is
-//! thus an estimate of that quantile, and a burst has to hit half of the blocks to move it. What
+//! blocks of 69, one after another in time, and the 99% quantile is the **median of the blocks' longest**
+//! ([`Samples`]): a burst has to hit half of the blocks to move it. What
 //! disturbs all the time is in it, as it should be: the daemon will meet it too. `max` is the
 //! longest sample of all, bursts included. Budgets are made from `p99` with a margin (the plan's
 //! `Margins`); `max` only says when a worker is believed to be stuck.
@@ -34,14 +33,15 @@
 mod neighbours;
 mod preemption;
 mod prepare;
-mod samples;
 mod stages;
 
 use std::fmt;
 
 use punctual_core::Nanos;
 use punctual_kernels::preprocess::PreprocessError;
-use punctual_model::{Package, Profile, ProfileKey, SolutionChoice, SolutionMemory, same_stages};
+use punctual_model::{
+    Package, Profile, ProfileKey, Samples, SolutionChoice, SolutionMemory, same_stages,
+};
 use punctual_platform::thread::ThreadError;
 use punctual_platform::{Missing, clock};
 use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
@@ -137,13 +137,13 @@ impl Effort {
     #[must_use]
     pub const fn interruptions(self) -> usize {
         match self {
-            Self::Quick => samples::BLOCK,
-            Self::Thorough => 5 * samples::BLOCK,
+            Self::Quick => Samples::BLOCK,
+            Self::Thorough => 5 * Samples::BLOCK,
         }
     }
 
     const fn rounds(self) -> usize {
-        self.blocks() * samples::BLOCK
+        self.blocks() * Samples::BLOCK
     }
 
     /// Runs of each solution at each batch size: whole networks, of which many take long.
@@ -451,6 +451,7 @@ fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -
         launches: Vec::new(),
         preemption: Vec::new(),
         verified: None,
+        field: None,
     }
 }
 

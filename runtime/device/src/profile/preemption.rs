@@ -8,12 +8,11 @@
 //! seldom meets the begin of the longest operator.
 
 use punctual_core::{Criticality, Event, Nanos};
-use punctual_model::PreemptionProfile;
+use punctual_model::{PreemptionProfile, Samples};
 use punctual_platform::clock;
 use punctual_types::Random;
 
 use super::MeasureError;
-use super::samples::Samples;
 use super::stages::{Bench, MEASURED, SUBJECT, Step};
 use crate::device::Device;
 use crate::shell::HostedDevice;

@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_core::Nanos;
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
-use punctual_model::{Network, PrepareProfile};
+use punctual_model::{Network, PrepareProfile, Samples};
 use punctual_platform::clock;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_types::{PixelFormat, Size};
 
-use super::samples::Samples;
 use super::{Frame, MeasureError, PRIORITY, Request};
 
 /// Frames in memory at a time, as in a channel's slots: a frame is not in the nearest cache when it is prepared.

@@ -8,7 +8,7 @@ use punctual_core::{
     StageId, Window,
 };
 use punctual_model::{
-    Network, OutputLayout, PreemptionProfile, SolutionMemory, StageProfile, same_stages,
+    Network, OutputLayout, PreemptionProfile, Samples, SolutionMemory, StageProfile, same_stages,
 };
 use punctual_platform::areas::Area;
 use punctual_platform::{Doorbell, Missing, clock};
@@ -16,7 +16,6 @@ use punctual_types::AREA_BYTES_MAX;
 use punctual_types::Random;
 
 use super::preemption::{self, Stopped};
-use super::samples::{BLOCK, Samples};
 use super::{MeasureError, Other, Request, Subject};
 use crate::device::Device;
 use crate::provider::Provider;
@@ -66,7 +65,7 @@ pub(super) fn measure<P: Provider>(
     }
     let limit = clock::now_ns() + request.effort.limit().as_nanos();
     for round in 0..request.effort.rounds() {
-        let block_begins = round > 0 && round.is_multiple_of(BLOCK);
+        let block_begins = round > 0 && round.is_multiple_of(Samples::BLOCK);
         if block_begins && clock::now_ns() > limit {
             break;
         }

@@ -256,6 +256,39 @@ fn what_real_time_threads_run_says_nothing_in_words() {
     }
 }
 
+/// Macros of `log` that say a sentence of their own.
+const SAYING: &[&str] = &["error!", "warn!", "info!", "debug!", "trace!", "log!"];
+
+/// Commands of the daemon's program that serve nothing and end: their lines answer the one who started them.
+const ANSWERING: &[&str] = &["last_good.rs", "reload.rs"];
+
+/// Lines that say something in words.
+fn said_in_words(text: &str) -> Vec<&str> {
+    let code = before_tests(text).filter(|line| !line.trim_start().starts_with("//"));
+    let is_macro = |word: &str| SAYING.contains(&word);
+    let is_apart = |c: char| !(c.is_alphanumeric() || c == '_' || c == '!');
+    code.filter(|line| line.split(is_apart).any(is_macro))
+        .collect()
+}
+
+#[test]
+fn the_daemon_says_nothing_but_events_of_the_list() {
+    for (name, text) in sources("rs") {
+        let Some(file) = name.strip_prefix("runtime/daemon/src/") else {
+            continue;
+        };
+        let said = said_in_words(&text);
+        let answers = ANSWERING.contains(&file);
+        assert_eq!(
+            !said.is_empty(),
+            answers,
+            "{name}: {said:?}: declare it in runtime/events/src/list.rs"
+        );
+    }
+    let planted = "    log::warn!(\"{client} is late\");\n    // warn!\n    debug_assert!(x);";
+    assert_eq!(said_in_words(planted).len(), 1);
+}
+
 /// Read the kernel's files, by paths that do not stand on the line.
 const KERNEL: &[&str] = &[
     "runtime/daemon/src/host.rs",

@@ -1,49 +1,66 @@
-//! Samples of one figure, and their quantiles (see the module's documentation).
+//! Samples of one figure, and the quantiles that a profile has of them.
+//!
+//! Samples come in blocks of 69, one after another in time: of 69 independent samples, the longest lies below the 99% quantile
+//! with a chance of `0.99^69 = 0.5`. So the median of the blocks' longest estimates that quantile, and a burst of noise has to
+//! hit half of the blocks to move it.
 
 use punctual_core::Nanos;
 
-/// Samples a block: `0.99^69` is one half.
-pub(super) const BLOCK: usize = 69;
-
 /// The samples of one figure, in the order in which they were taken.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Samples(Vec<u64>);
+pub struct Samples(Vec<u64>);
 
 /// What a profile gives for them, in nanoseconds. `p50 <= p99 <= max`, none of them zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quantiles {
-    pub(super) samples: u32,
-    pub(super) p50_ns: u64,
-    pub(super) p99_ns: u64,
-    pub(super) max_ns: u64,
+pub struct Quantiles {
+    pub samples: u32,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
 }
 
 impl Samples {
-    pub(super) fn with_capacity(capacity: usize) -> Self {
+    /// Samples a block: `0.99^69` is one half.
+    pub const BLOCK: usize = 69;
+
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
         Self(Vec::with_capacity(capacity))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn clear(&mut self) {
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Those of another, taken later.
+    pub fn append(&mut self, mut later: Self) {
+        self.0.append(&mut later.0);
+    }
+
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    pub(super) fn add(&mut self, took: Nanos) {
+    pub fn add(&mut self, took: Nanos) {
         // A clock may be too coarse for a tiny operator; a profile has no zeros.
         self.0.push(took.as_nanos().max(1));
     }
 
     /// # Panics
     /// If there are no samples.
-    pub(super) fn quantiles(&self) -> Quantiles {
+    #[must_use]
+    pub fn quantiles(&self) -> Quantiles {
         let longest_of = |block: &[u64]| block.iter().copied().max().unwrap_or(0);
-        let longest: Vec<u64> = self.0.chunks(BLOCK).map(longest_of).collect();
+        let longest: Vec<u64> = self.0.chunks(Self::BLOCK).map(longest_of).collect();
         let p50_ns = upper_median(self.0.clone());
         Quantiles {
-            samples: self.0.len() as u32,
+            samples: u32::try_from(self.0.len()).unwrap_or(u32::MAX),
             p50_ns,
             // Both are medians; the longest of a short last block may lie below the other one.
             p99_ns: upper_median(longest).max(p50_ns),
@@ -60,8 +77,11 @@ fn upper_median(mut values: Vec<u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use punctual_types::Random;
+
+    use super::*;
+
+    const BLOCK: usize = Samples::BLOCK;
 
     fn of(values: impl IntoIterator<Item = u64>) -> Quantiles {
         let mut samples = Samples::default();

@@ -1,0 +1,97 @@
+// Rows along one time, in a viewport. A pointer on a bar shows all bars that are about the same; a click keeps them shown.
+"use strict";
+(() => {
+  const { element, ticks, viewport } = punctual;
+  const LEFT = 170, TOP = 22, WIDTH = 1300, LANE = 18, GAP = 6, HEADING = 20;
+
+  const chart = (holder) => {
+    const data = JSON.parse(holder.querySelector("script").textContent);
+    const bars = data.bars.map(([[row, lane, from, to], [colour, shape, bad], label, title, threads]) =>
+      ({ row, lane, from, to, colour, shape, bad, label, title, threads }));
+    let height = TOP;
+    data.rows.forEach((row, index) => {
+      const begins = index === 0 || data.rows[index - 1].group !== row.group;
+      if (begins && row.group !== row.name) { height += HEADING; row.heading = height - 6; }
+      row.top = height;
+      height += row.lanes * LANE + GAP;
+    });
+    const svg = element("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img" }, holder);
+    // What is drawn of each thread, to show it.
+    let drawn = new Map(), kept = null, under = null;
+    const shown = (threads) => {
+      holder.classList.toggle("chosen", threads !== null);
+      svg.querySelectorAll(".chosen").forEach((one) => one.classList.remove("chosen"));
+      for (const thread of threads ?? []) {
+        for (const one of drawn.get(thread) ?? []) one.classList.add("chosen");
+      }
+    };
+    const box = (bar, x) => {
+      const row = data.rows[bar.row], top = row.top + bar.lane * LANE;
+      const left = Math.max(x(bar.from), LEFT), right = Math.min(x(bar.to), WIDTH);
+      if (bar.shape === "tick" || bar.shape === "due") {
+        return element("rect", { x: x(bar.from) - (bar.shape === "due" ? 0.75 : 0.5), y: top, rx: 0,
+          width: bar.shape === "due" ? 1.5 : 1, height: LANE - 2 }, svg);
+      }
+      const inset = bar.shape === "part" ? 3 : 0;
+      const width = Math.max(right - left, 0.75);
+      return element("rect", { x: left, y: top + inset, width, height: LANE - 2 - 2 * inset,
+        rx: Math.min(2, width / 5) }, svg);
+    };
+    const draw = (from, to) => {
+      svg.replaceChildren();
+      drawn = new Map();
+      under = null;
+      const scale = (WIDTH - LEFT) / (to - from);
+      const x = (us) => LEFT + (us - from) * scale;
+      for (const { at, text } of ticks(from, to)) {
+        element("line", { class: "grid", x1: x(at), x2: x(at), y1: TOP - 4, y2: height }, svg);
+        element("text", { x: x(at), y: 12, "text-anchor": "middle" }, svg).textContent = text;
+      }
+      for (const row of data.rows) {
+        if (row.heading) {
+          element("text", { class: "group", x: 4, y: row.heading }, svg).textContent = row.group;
+        }
+        const name = element("text", { x: row.heading || row.group !== row.name ? 12 : 4, y: row.top + 12,
+          class: row.group === row.name ? "group" : "" }, svg);
+        name.textContent = row.name.length > 24 ? `${row.name.slice(0, 23)}…` : row.name;
+        element("title", {}, name).textContent = row.name;
+        element("line", { class: "rule", x1: 4, x2: WIDTH, y1: row.top - GAP / 2, y2: row.top - GAP / 2 }, svg);
+      }
+      for (const bar of bars) {
+        if (bar.to < from || bar.from > to) continue;
+        const one = box(bar, x);
+        one.setAttribute("class", `${bar.shape}${bar.bad ? " bad" : ""}`);
+        one.style.setProperty("--colour", data.colours[bar.colour]);
+        element("title", {}, one).textContent = bar.title;
+        for (const thread of bar.threads) {
+          if (!drawn.has(thread)) drawn.set(thread, []);
+          drawn.get(thread).push(one);
+        }
+        one.addEventListener("pointerenter", () => {
+          under = bar.threads;
+          if (kept === null && under.length > 0) shown(under);
+        });
+        one.addEventListener("pointerleave", () => {
+          under = null;
+          if (kept === null) shown(null);
+        });
+        const left = Math.max(x(bar.from), LEFT), width = Math.min(x(bar.to), WIDTH) - left;
+        if (bar.label.length * 6.2 + 8 < width && bar.shape !== "tick" && bar.shape !== "due") {
+          const top = data.rows[bar.row].top + bar.lane * LANE;
+          element("text", { class: `label in-${bar.shape}`, x: left + 4, y: top + 12 }, svg).textContent = bar.label;
+        }
+      }
+      shown(kept);
+    };
+    // The view has captured the pointer, so the bar does not learn of the click.
+    svg.addEventListener("click", () => {
+      if (under === null) return;
+      kept = kept === null && under.length > 0 ? under : null;
+      shown(kept);
+    });
+    const first = Math.min(data.from, ...bars.map((bar) => bar.from));
+    const last = Math.max(data.to, ...bars.map((bar) => bar.to));
+    viewport(holder, svg, { first, last, from: data.from, to: data.to, left: LEFT, width: WIDTH, draw });
+  };
+  document.querySelectorAll(".timeline").forEach(chart);
+})();
