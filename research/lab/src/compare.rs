@@ -26,13 +26,15 @@ EXAMPLES:
   punctual compare seeb-poisson --policies punctual --loads 1,8 --corun 1.25
   punctual compare seeb-pai --seeds 10 --json | jq '.[] | select(.missed > 0)'
   punctual compare my-workload.toml
+  punctual compare robot.mcap --policies punctual,clockwork
   punctual compare --list
 
 Everything happens in virtual time: no device, no daemon, the same scheduler. The same command
 gives the same figures each time. A request is missed if it was late, rejected, failed or
 lost; latency counts from the intended submission; `of all` counts what was not answered as wrong.
 `punctual` runs stages on idle compute units of other partitions, too, where the workload has times for narrower
-ranges (--no-lending: not). The bound is the accuracy that no scheduler can exceed, even one that knows all requests in advance.
+ranges (--no-lending: not). A recording (.mcap) has the frames, answers and times that were recorded; how much of each run had other
+times is said below the table. The bound is the accuracy that no scheduler can exceed, even one that knows all requests in advance.
 
 JSON: an array of objects, one a run: workload, policy, load, seed, submitted, missed, late,
 rejected, failed, lost, accuracy, accuracy_all, accuracy_full_depth, accuracy_bound (0 to 1, null:
@@ -41,7 +43,7 @@ not computed), latency_us {p50, p99, p999, max, mean}, goodput_per_s, gpu_effica
 TERMINATION CODES: 0 done; 1 a policy lost a request; 3 no such workload or policy, or a policy
 cannot take the workload; 4 a file is missing or cannot be written.")]
 pub struct Options {
-    /// A built-in workload (--list), or a file.
+    /// A built-in workload (--list), or a file: a workload's, DISB's, a recording.
     #[arg(required_unless_present = "list")]
     workload: Option<String>,
     /// Policies by name; all that can take the workload if none is named.

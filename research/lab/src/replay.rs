@@ -22,7 +22,7 @@ EXAMPLES:
   punctual replay robot.mcap
   punctual replay robot.mcap --audit
   punctual replay robot.mcap --policy clockwork
-  punctual replay robot.mcap --manifest fixed.toml --json
+  punctual replay robot.mcap --manifest examples/workload.toml --json
 
 Gives the recorded events to a scheduler of the recorded plan and compares every action. Each segment of a recording begins
 with the scheduler's state, so that one whose beginning is missing is replayed from there.

@@ -10,7 +10,7 @@ use punctual_evaluation::experiments;
 use punctual_evaluation::format::Workload;
 use punctual_evaluation::report::{self, Recorder, Row, span};
 use punctual_platform::{clock, output};
-use punctual_recording::{SEGMENT, WriteError};
+use punctual_recording::{SEGMENT, WriteError, Writer};
 use punctual_report::{Table, percent};
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::fuzz::{Campaign, campaign};
@@ -32,19 +32,21 @@ EXAMPLES:
   punctual simulate robot --seconds 5 --html robot.html
   punctual simulate disb-real --policy streams --audit
   punctual simulate robot --seconds 5 --record robot.mcap
+  punctual simulate robot.mcap --policy clockwork --audit
   punctual simulate robot-day --json
   punctual simulate --experiment seeb
   punctual simulate --fuzz 10000 --seed 1
   punctual simulate --list
 
-A run is a pure function of workload, policy, load and seed: the same each time.
+A run is a pure function of workload, policy, load and seed: the same each time. A recording (.mcap) is a workload, too: the frames,
+answers and times that were recorded.
 An experiment prints the tables of docs/results.
 
 TERMINATION CODES: 0 done; 1 requests were lost, or the fuzzer found a violation; 3 no such
 workload, policy or experiment, or the policy cannot take the workload; 4 a file is missing or
 cannot be written.")]
 pub struct Options {
-    /// A built-in workload (--list), or a file.
+    /// A built-in workload (--list), or a file: a workload's, DISB's, a recording.
     #[arg(required_unless_present_any = ["list", "experiment", "fuzz"])]
     workload: Option<String>,
     /// The scheduling policy.
@@ -182,7 +184,8 @@ fn recording_at(
     })?;
     let policy = serde_json::to_value(policy).expect("parameters are plain data");
     let setting = recording::setting(scenario, config, policy);
-    Recording::begin(BufWriter::new(file), &setting, SEGMENT)
+    Writer::new(BufWriter::new(file), 0, &setting)
+        .and_then(|writer| Recording::begin(writer, SEGMENT))
         .map_err(|source| unwritten(path, source))
 }
 

@@ -3,15 +3,21 @@
 use emulated_cuda::{BegunLaunch, LaunchCost, Pace};
 use punctual_conformance::networks;
 use punctual_core::{
-    ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, PartitionId, RequestId,
-    StageId, Window,
+    ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, Nanos, PartitionId,
+    PunctualConfig, RequestId, StageId, StageTime, Window,
 };
 use punctual_device::{Device, DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_device_cuda::{CudaSpec, Division};
 use punctual_model::Network;
+use punctual_recording::replay::replay;
+use punctual_simulator::arrivals::Pattern;
 use punctual_simulator::device::TimedDevice;
+use punctual_simulator::recording::{Recording, setting};
+use punctual_simulator::run::{Settings, run_on};
 use punctual_simulator::samples::{Answers, Samples};
+use punctual_simulator::scenario::{Board, Measured, Model, Scenario, Stage, Task};
 use punctual_simulator::testbed;
+use punctual_types::Random;
 
 use crate::costs::PAGE_BYTES;
 use crate::gpu::{Costs, Machine, VirtualGpu};
@@ -37,6 +43,18 @@ const TPCS: u16 = 4;
 
 /// A GPU of four TPCs of one multiprocessor, and a partition for each range.
 fn gpu(network: &Network, ranges: &[std::ops::Range<u16>]) -> VirtualGpu<Work> {
+    gpu_that_answers(network, ranges, &testbed::scenario(), BUFFERS)
+}
+
+const BUFFERS: u16 = 8;
+
+/// The same; its answers are those of the scenario's pictures.
+fn gpu_that_answers(
+    network: &Network,
+    ranges: &[std::ops::Range<u16>],
+    scenario: &Scenario,
+    request_buffers: u16,
+) -> VirtualGpu<Work> {
     let machine = Machine::start(u32::from(TPCS), 1).expect("the emulated driver beside this test");
     let partition = |(at, range): (usize, &std::ops::Range<u16>)| PartitionSpec {
         tpcs: range.clone(),
@@ -46,7 +64,7 @@ fn gpu(network: &Network, ranges: &[std::ops::Range<u16>]) -> VirtualGpu<Work> {
     let spec = DeviceSpec {
         models: &[ModelSpec::resident(network, &[1])],
         partitions: &partitions,
-        request_buffers: 8,
+        request_buffers,
         cache: None,
     };
     let cuda = CudaSpec {
@@ -57,7 +75,7 @@ fn gpu(network: &Network, ranges: &[std::ops::Range<u16>]) -> VirtualGpu<Work> {
         page_bytes: PAGE_BYTES,
         ..CudaSpec::default()
     };
-    let answers = Answers::new(Samples::new(&testbed::scenario()), 8);
+    let answers = Answers::new(Samples::new(scenario), request_buffers);
     VirtualGpu::start(machine, &spec, &cuda, PACE, Work, answers).expect("starts")
 }
 
@@ -198,6 +216,86 @@ fn a_workload_that_is_not_there_is_refused_with_those_that_are() {
         said.contains("\"seeb-nothing\"") && said.contains("seeb-poisson"),
         "{said}"
     );
+}
+
+/// A real-time and a best-effort task on the whole GPU.
+fn scenario(network: &Network) -> Scenario {
+    let budget = Nanos::from_millis(20);
+    let time = StageTime {
+        budget,
+        max_seen: budget,
+    };
+    let measured = Measured {
+        batch: 1,
+        units: TPCS,
+        time,
+    };
+    let stage = |stage: &punctual_model::Stage| Stage {
+        times: vec![measured],
+        headless: stage.exit.is_none(),
+        ..Stage::default()
+    };
+    let model = Model {
+        name: network.name.clone(),
+        source: "made up".to_owned(),
+        stages: network.stages.iter().map(stage).collect(),
+        calibration: punctual_model::Calibration::default(),
+        weights: None,
+    };
+    let each = |rate_hz: f64| Pattern::Periodic {
+        rate_hz,
+        phase: Nanos::ZERO,
+        jitter: Nanos::ZERO,
+    };
+    let deadline = Nanos::from_millis(200);
+    let tasks = vec![
+        Task::real_time("camera", ModelId(0), deadline, each(10.0)),
+        Task::best_effort("spare", ModelId(0), each(60.0)),
+    ];
+    let board = Board {
+        request_buffers: 32,
+        ..Board::of(TPCS)
+    };
+    Scenario::new(vec![model], tasks, board, Nanos::from_millis(1_000))
+}
+
+#[test]
+fn a_run_on_it_is_recorded_and_replayed_without_a_difference() {
+    let network = networks::gathers(5);
+    let scenario = scenario(&network);
+    let policy = PunctualConfig::default();
+    let config = scenario.config(&policy);
+    let whole = 0..TPCS;
+    let gpu = gpu_that_answers(&network, std::slice::from_ref(&whole), &scenario, 32);
+    let setting = setting(&scenario, &config, serde_json::json!({ "punctual": {} }));
+    let segment = Nanos::from_millis(100);
+    let out = std::io::Cursor::new(Vec::new());
+    let writer = punctual_recording::Writer::new(out, 0, &setting).expect("memory");
+    let mut recording = Recording::begin(writer, segment).expect("memory");
+    let settings = Settings {
+        seed: 1,
+        keep_requests: false,
+    };
+    let arrivals = scenario.arrivals(1.0, &Random::new(1)).expect("periodic");
+    let ran = run_on(
+        gpu,
+        &scenario,
+        &config,
+        &policy,
+        arrivals,
+        settings,
+        &mut recording,
+    );
+    let (outcome, _) = ran.expect("a plan");
+    assert!(
+        outcome.total.on_time >= 10 && outcome.effort.preempted > 0,
+        "{:?}",
+        outcome.effort
+    );
+    let file = recording.finish().expect("memory").into_inner();
+    let read = punctual_recording::Recording::of(&file).expect("a recording");
+    let done = replay(read.entries(), &config, &policy).expect("it decides the same");
+    assert_eq!(done.steps, outcome.effort.steps);
 }
 
 /// Slow where it is not optimised: `cargo test --release -p punctual-virtual-gpu -- --ignored`.

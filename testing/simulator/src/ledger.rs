@@ -21,7 +21,7 @@ struct Open {
     preparation: Option<Preparation>,
 }
 
-/// A submission that is to be prepared.
+/// What is known of a submission when its preparation begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
     /// The task that it was submitted to.

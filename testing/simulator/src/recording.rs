@@ -24,13 +24,11 @@ pub struct Recording<W: Write + Seek> {
 }
 
 impl<W: Write + Seek> Recording<W> {
-    /// Begins one with a segment each `segment` of virtual time.
+    /// Begins one with a segment each `segment` of virtual time. Virtual time is its own clock: the writer's is not ahead of it.
     ///
     /// # Errors
     /// If nothing can be written.
-    pub fn begin(out: W, setting: &Setting, segment: Nanos) -> Result<Self, WriteError> {
-        // Virtual time is its own clock.
-        let mut writer = Writer::new(out, 0, setting)?;
+    pub fn begin(mut writer: Writer<W>, segment: Nanos) -> Result<Self, WriteError> {
         writer.segment(0, Instant::ZERO, None)?;
         Ok(Self {
             writer,

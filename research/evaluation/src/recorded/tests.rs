@@ -32,8 +32,8 @@ fn recorded(scenario: &Scenario, policy: &PolicyChoice, load: f64) -> (Vec<u8>, 
     let written = serde_json::to_value(policy).expect("plain data");
     let setting = setting(scenario, &config, written);
     let segment = Nanos::from_millis(500);
-    let out = Cursor::new(Vec::new());
-    let mut recording = Recording::begin(out, &setting, segment).expect("memory");
+    let writer = Writer::new(Cursor::new(Vec::new()), 0, &setting).expect("memory");
+    let mut recording = Recording::begin(writer, segment).expect("memory");
     let outcome = simulate(scenario, policy, load, SETTINGS, &mut recording).expect("a plan");
     let file = recording.finish().expect("memory").into_inner();
     (file, outcome)

@@ -8,7 +8,7 @@ use punctual_core::{
 use punctual_evaluation::workloads;
 use punctual_plan::PolicyChoice;
 use punctual_recording::replay::replay;
-use punctual_recording::{Entry, Recording as Read, Step};
+use punctual_recording::{Entry, Recording as Read, Step, Writer};
 use punctual_simulator::faults::Fault;
 use punctual_simulator::recording::{Recording, setting};
 use punctual_simulator::run::{Settings, simulate};
@@ -70,8 +70,8 @@ fn replayed(scenario: &Scenario, policy: &PolicyChoice, load: f64) -> Did {
     let written = serde_json::to_value(policy).expect("plain data");
     let setting = setting(scenario, &config, written);
     let segment = Nanos::new(scenario.length.as_nanos() / 8);
-    let out = Cursor::new(Vec::new());
-    let mut recording = Recording::begin(out, &setting, segment).expect("memory");
+    let writer = Writer::new(Cursor::new(Vec::new()), 0, &setting).expect("memory");
+    let mut recording = Recording::begin(writer, segment).expect("memory");
     let settings = Settings {
         seed: 5,
         keep_requests: false,

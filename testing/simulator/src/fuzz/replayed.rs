@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use punctual_core::{Config, Nanos, PolicySpec};
 use punctual_recording::replay::{Replayed, replay};
-use punctual_recording::{Entry, Recording as File};
+use punctual_recording::{Entry, Recording as File, Writer};
 
 use super::Case;
 use super::check::Failure;
@@ -18,7 +18,12 @@ pub(super) fn begin(case: &Case, config: &Config) -> Recording<Cursor<Vec<u8>>> 
     let parameters = serde_json::json!({ case.policy.name(): {} });
     let setting = setting(&case.scenario, config, parameters);
     let segment = Nanos::new(case.scenario.length.as_nanos() / SEGMENTS + 1);
-    Recording::begin(Cursor::new(Vec::new()), &setting, segment).expect("memory")
+    let out = Cursor::new(Vec::new());
+    let writer = match case.seed % 2 {
+        0 => Writer::bare(out, 0, &setting),
+        _ => Writer::new(out, 0, &setting),
+    };
+    Recording::begin(writer.expect("memory"), segment).expect("memory")
 }
 
 /// Replays the recording of a case; returns how many steps were compared. `taken`: the steps of the run.
