@@ -249,6 +249,8 @@ impl Folder {
             .arg(self.path("report.json"))
             // Not the one of the user who runs the tests.
             .env_remove("PUNCTUAL_LOG")
+            // Each daemon records, and its recorder's scheduler takes each step again.
+            .env("STATE_DIRECTORY", self.path("state"))
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command
@@ -414,6 +416,9 @@ pub fn assert_accounts(report: &Report) {
         let verdicts = task.on_time + task.late + task.rejected.total() + task.failed.total();
         assert_eq!(task.submitted, verdicts + task.open + task.lost, "{task:?}");
         assert_eq!(task.open + task.lost, 0, "{task:?}");
+    }
+    if let Some(recorder) = &report.recorder {
+        assert_eq!(recorder.differing, 0, "{recorder:?}");
     }
 }
 
