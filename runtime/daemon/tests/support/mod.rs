@@ -93,14 +93,15 @@ pub fn assert_serves(policy: &str) {
     assert!(answered >= FRAMES, "{policy}: {answered} answers");
 }
 
-/// The daemon of the crate that is tested: `punctuald`, or `punctual-lab daemon`.
+/// The daemon of the crate that is tested: `punctuald`, or `daemon` of `punctual` or `punctual-lab`.
 fn program() -> Command {
     const DAEMON: Option<&str> = option_env!("CARGO_BIN_EXE_punctuald");
     const LAB: Option<&str> = option_env!("CARGO_BIN_EXE_punctual-lab");
+    const COMMAND: Option<&str> = option_env!("CARGO_BIN_EXE_punctual");
     if let Some(path) = DAEMON {
         return Command::new(path);
     }
-    let mut command = Command::new(LAB.expect("one of the two is built"));
+    let mut command = Command::new(LAB.or(COMMAND).expect("one of them is built"));
     command.arg("daemon");
     command
 }
