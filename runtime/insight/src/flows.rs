@@ -1,17 +1,40 @@
 //! Which frames a step is about, for the arrows that join all that happens to a frame.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use punctual_core::{Action, ActionId, Event, RequestId, Ticket};
+use punctual_core::{Action, ActionId, ClientId, Event, RequestId, Ticket};
 use punctual_recording::Step;
 use punctual_recording::frames::Follower;
+
+/// A ticket, to look a frame up by. The order means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FrameKey {
+    client: ClientId,
+    sequence: u64,
+    slot: u16,
+}
+
+impl From<Ticket> for FrameKey {
+    fn from(ticket: Ticket) -> Self {
+        let Ticket {
+            client,
+            slot,
+            sequence,
+        } = ticket;
+        Self {
+            client,
+            sequence,
+            slot,
+        }
+    }
+}
 
 /// The flow of each frame that is not over.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
-    of: HashMap<Ticket, u64>,
+    of: BTreeMap<FrameKey, u64>,
     /// By buffer: there are at most as many as numbers of 16 bits.
-    requests: HashMap<u16, Holder>,
+    requests: BTreeMap<u16, Holder>,
     last: u64,
 }
 
@@ -59,12 +82,12 @@ impl Flows {
 
     /// The flow of a frame that is not over.
     pub(crate) fn of(&self, ticket: Ticket) -> Option<u64> {
-        self.of.get(&ticket).copied()
+        self.of.get(&ticket.into()).copied()
     }
 
     /// All that happened to a frame is drawn.
     pub(crate) fn end(&mut self, ticket: Ticket) {
-        self.of.remove(&ticket);
+        self.of.remove(&ticket.into());
     }
 
     fn of_event(&mut self, event: &Event, follower: &Follower) -> Vec<Ticket> {
@@ -72,7 +95,7 @@ impl Flows {
             Event::Arrived(arrival) => {
                 if self.of.len() < OPEN_MAX {
                     self.last += 1;
-                    self.of.insert(arrival.ticket, self.last);
+                    self.of.insert(arrival.ticket.into(), self.last);
                 }
                 vec![arrival.ticket]
             }

@@ -1,6 +1,6 @@
 //! A recording as a page for people who have no viewer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use punctual_core::{Instant, Nanos, PartitionId, TaskId, Ticket, Verdict};
 use punctual_recording::frames::{Follower, Frame, Item, Outcome, Run, Sending, Submission};
@@ -8,6 +8,7 @@ use punctual_recording::{Entry, Names, ReadError, Recording, Setting, Step};
 use punctual_report::{Bar, Colour, Mark, Page, Row, Shape, Table, Text, Timeline};
 
 use crate::expected::Expected;
+use crate::flows::FrameKey;
 use crate::lanes::Lanes;
 use crate::parts;
 use crate::runs::occupied;
@@ -163,7 +164,9 @@ impl Survey {
         if part.from.is_some() {
             return span;
         }
-        let about = self.first_late.unwrap_or(self.last);
+        let length = span.to.since(span.from).as_nanos();
+        let middle = span.from + Nanos::new(length / 2);
+        let about = self.first_late.unwrap_or(middle);
         let from = about.as_nanos().saturating_sub(FIRST_VIEW.as_nanos() / 2);
         let from = Instant::from_nanos(from).max(span.from);
         Span {
@@ -219,9 +222,9 @@ struct Picture<'s> {
     rows: BTreeMap<Place, Lane>,
     bars: Vec<Placed>,
     /// What belongs to a frame has one number.
-    threads: HashMap<Ticket, u64>,
+    threads: BTreeMap<FrameKey, u64>,
     /// Where the last run of a partition ended.
-    free: HashMap<PartitionId, Instant>,
+    free: BTreeMap<PartitionId, Instant>,
     left_out: usize,
 }
 
@@ -274,8 +277,8 @@ impl<'s> Picture<'s> {
             span,
             rows: BTreeMap::new(),
             bars: Vec::new(),
-            threads: HashMap::new(),
-            free: HashMap::new(),
+            threads: BTreeMap::new(),
+            free: BTreeMap::new(),
             left_out: 0,
         };
         let mut follower = Follower::new(&setting.config);
@@ -490,7 +493,7 @@ impl<'s> Picture<'s> {
 
     fn thread(&mut self, ticket: Ticket) -> u64 {
         let next = self.threads.len() as u64;
-        *self.threads.entry(ticket).or_insert(next)
+        *self.threads.entry(ticket.into()).or_insert(next)
     }
 
     /// Puts bars into one lane of a row, if the first of them, from `from` to `to`, is in the picture.

@@ -1,6 +1,6 @@
 //! A recording as a trace for Perfetto.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use punctual_core::{Action, ClientId, Event, Instant, Nanos, PartitionId};
@@ -56,8 +56,8 @@ pub fn trace(
         tracks: Tracks::new(Writer::new(out)?, &setting.names),
         flows: Flows::default(),
         ahead_ns: Some(ahead_ns).filter(|ahead| *ahead != 0),
-        busy: HashMap::new(),
-        free: HashMap::new(),
+        busy: BTreeMap::new(),
+        free: BTreeMap::new(),
         open: 0,
         end: Instant::ZERO,
         traced: Traced::default(),
@@ -88,9 +88,9 @@ struct Tracer<'n, W: Write> {
     flows: Flows,
     /// None once the trace says it.
     ahead_ns: Option<i64>,
-    busy: HashMap<PartitionId, Busy>,
+    busy: BTreeMap<PartitionId, Busy>,
     /// Where the last run of a partition ended.
-    free: HashMap<PartitionId, Instant>,
+    free: BTreeMap<PartitionId, Instant>,
     /// Frames that arrived and have no verdict.
     open: i64,
     /// Of the recording.

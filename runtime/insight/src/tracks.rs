@@ -1,6 +1,6 @@
 //! The tracks of a trace: which there are, in which order, and what they are called.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use punctual_core::{ClientId, Instant, PartitionId, TaskId};
@@ -10,7 +10,7 @@ use crate::lanes::Lanes;
 use crate::perfetto::{Happening, ROOT, TrackId, Unit, Writer};
 
 /// Something that happens along the time of a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Track {
     Scheduler,
     /// A group of tracks.
@@ -39,7 +39,7 @@ pub(crate) struct Place {
 }
 
 /// In the order in which they stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
     Tasks,
     Partitions,
@@ -153,8 +153,8 @@ pub(crate) struct Mark {
 pub(crate) struct Tracks<'n, W: Write> {
     out: Writer<W>,
     names: &'n Names,
-    declared: HashMap<Track, Vec<TrackId>>,
-    lanes: HashMap<Track, Lanes>,
+    declared: BTreeMap<Track, Vec<TrackId>>,
+    lanes: BTreeMap<Track, Lanes>,
     left_out: u64,
 }
 
@@ -163,8 +163,8 @@ impl<'n, W: Write> Tracks<'n, W> {
         Self {
             out,
             names,
-            declared: HashMap::new(),
-            lanes: HashMap::new(),
+            declared: BTreeMap::new(),
+            lanes: BTreeMap::new(),
             left_out: 0,
         }
     }

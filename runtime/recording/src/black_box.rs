@@ -27,7 +27,7 @@ impl BlackBox {
         }
     }
 
-    /// Adds the newest, and drops the oldest that have no room beside it. The newest stays.
+    /// Adds the newest, and drops the oldest that have no room then. The newest stays.
     pub fn push(&mut self, segment: Arc<Segment>) {
         let newest = segment.to();
         self.bytes += segment.bytes();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use punctual_core::{Actions, Config, ConfigError, Instant, Nanos, PolicySpec, Scheduler};
 
-use crate::entry::{Entry, Sent, Step};
+use crate::entry::{Entry, Note, Sent, Step};
 use crate::ring::Told;
 use crate::segment::Segment;
 
@@ -97,6 +97,10 @@ impl Collector {
 
     pub fn sent(&mut self, sent: Sent) {
         self.segment.push(&Entry::Sent(sent));
+    }
+
+    pub fn note(&mut self, note: Note) {
+        self.segment.note(note);
     }
 
     /// What was collected since the last segment; the next one begins at `now`.

@@ -51,3 +51,13 @@ pub struct Sent {
     /// When it was in the client's ring, and the client was woken.
     pub ended: Instant,
 }
+
+/// An event in words: what the log says, as JSON, on the channel [`NOTES`]. No decision depends on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub at: Instant,
+    pub json: String,
+}
+
+/// The channel of [`Note`]s.
+pub const NOTES: &str = "/punctual/notes";

@@ -137,7 +137,7 @@ impl StepSink {
         }
         let has_state = self.is_state_wanted && self.save(scheduler);
         let lost_before = std::mem::take(&mut self.lost);
-        // There is room, as nobody else writes. The reader may see the first cells of a step before the last ones.
+        // There is room, as no other thread writes. The reader may see the first cells of a step before the last ones.
         let _ = self.cells.push(Cell::Event {
             lost_before,
             now,

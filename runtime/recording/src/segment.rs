@@ -2,7 +2,7 @@
 
 use punctual_core::Instant;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Note};
 
 /// The scheduler's state between two steps, and the entries from there to the next segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,7 @@ pub struct Segment {
     to: Instant,
     /// As they are written into a file, one behind the other.
     entries: Vec<u8>,
+    notes: Vec<Note>,
 }
 
 impl Segment {
@@ -28,6 +29,7 @@ impl Segment {
             state,
             to: from,
             entries: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -45,6 +47,15 @@ impl Segment {
         self.entries = bytes.expect("plain data always serialises");
     }
 
+    pub fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+
+    #[must_use]
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
     /// The time of its last step; where it begins, if it has none.
     #[must_use]
     pub const fn to(&self) -> Instant {
@@ -59,7 +70,9 @@ impl Segment {
     /// The memory that it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.entries.capacity() + self.state.as_ref().map_or(0, Vec::capacity)
+        let notes = self.notes.iter().map(|note| note.json.capacity());
+        let state = self.state.as_ref().map_or(0, Vec::capacity);
+        self.entries.capacity() + state + notes.sum::<usize>()
     }
 
     /// What followed its state.

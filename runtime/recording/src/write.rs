@@ -7,7 +7,7 @@ use mcap::records::MessageHeader;
 use mcap::{McapError, WriteOptions};
 use punctual_core::Instant;
 
-use crate::entry::{CHANNEL, Entry, SCHEMA, Sent, Step};
+use crate::entry::{CHANNEL, Entry, NOTES, Note, SCHEMA, Sent, Step};
 use crate::messages::{Message, Messages, Topic};
 use crate::segment::Segment;
 use crate::setting::{SETTING, Setting};
@@ -29,6 +29,8 @@ pub struct Writer<W: Write + Seek> {
     file: mcap::Writer<W>,
     channel: u16,
     plots: Option<Plots>,
+    /// The channel of notes, if it has one.
+    notes: Option<u16>,
     sequence: u32,
     /// Where other programs' clocks are, ahead of the scheduler's, in ns.
     ahead_ns: i64,
@@ -70,12 +72,28 @@ impl<W: Write + Seek> Writer<W> {
             file,
             channel,
             plots: None,
+            notes: None,
             sequence: 0,
             ahead_ns,
         };
         let setting = serde_json::to_vec(setting).expect("plain data always serialises");
         writer.attach(SETTING, "application/json", &setting)?;
         Ok(writer)
+    }
+
+    /// Adds the channel of notes, which are as this JSON Schema says. Without it, they are left out.
+    ///
+    /// # Errors
+    /// If nothing can be written.
+    pub fn with_notes(mut self, schema: &str) -> Result<Self, WriteError> {
+        let schema = self
+            .file
+            .add_schema("punctual.note", "jsonschema", schema.as_bytes())?;
+        let channel = self
+            .file
+            .add_channel(schema, NOTES, "json", &Default::default())?;
+        self.notes = Some(channel);
+        Ok(self)
     }
 
     /// Adds a file that belongs to the recording: its plan, its manifest.
@@ -125,6 +143,9 @@ impl<W: Write + Seek> Writer<W> {
                 Entry::Segment { .. } => {}
             }
         }
+        for note in segment.notes() {
+            self.note(note)?;
+        }
         Ok(self.file.flush()?)
     }
 
@@ -138,6 +159,15 @@ impl<W: Write + Seek> Writer<W> {
     /// If it cannot be written.
     pub fn sent(&mut self, sent: Sent) -> Result<(), WriteError> {
         self.entry(sent.ended, &Entry::Sent(sent))
+    }
+
+    /// # Errors
+    /// If it cannot be written.
+    pub fn note(&mut self, note: &Note) -> Result<(), WriteError> {
+        match self.notes {
+            Some(channel) => self.write(channel, note.at, note.json.as_bytes()),
+            None => Ok(()),
+        }
     }
 
     /// Says that steps are missing here.

@@ -17,7 +17,7 @@
     });
     const svg = element("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img" }, holder);
     // What is drawn of each thread, to show it.
-    let drawn = new Map(), kept = null, under = null;
+    let drawn = new Map(), kept = null, under = null, pressed = null;
     const shown = (threads) => {
       holder.classList.toggle("chosen", threads !== null);
       svg.querySelectorAll(".chosen").forEach((one) => one.classList.remove("chosen"));
@@ -40,7 +40,7 @@
     const draw = (from, to) => {
       svg.replaceChildren();
       drawn = new Map();
-      under = null;
+      under = pressed = null;
       const scale = (WIDTH - LEFT) / (to - from);
       const x = (us) => LEFT + (us - from) * scale;
       for (const { at, text } of ticks(from, to)) {
@@ -83,10 +83,11 @@
       }
       shown(kept);
     };
-    // The view has captured the pointer, so the bar does not learn of the click.
+    // The view captures the pointer, so the bar does not learn of the click.
+    holder.addEventListener("pointerdown", () => { pressed = under; }, true);
     svg.addEventListener("click", () => {
-      if (under === null) return;
-      kept = kept === null && under.length > 0 ? under : null;
+      if (pressed === null) return;
+      kept = kept === null && pressed.length > 0 ? pressed : null;
       shown(kept);
     });
     const first = Math.min(data.from, ...bars.map((bar) => bar.from));

@@ -43,13 +43,18 @@ const punctual = (() => {
       event.preventDefault();
       zoom(event.deltaY > 0 ? 1.25 : 0.8, at(event));
     }, { passive: false });
-    let grabbed = null;
+    // A pointer that moves less than this clicks.
+    const STILL = 3;
+    let grabbed = null, pressed = 0;
     svg.addEventListener("pointerdown", (event) => {
       grabbed = at(event);
+      pressed = event.clientX;
       svg.setPointerCapture(event.pointerId);
     });
     svg.addEventListener("pointermove", (event) => {
-      if (grabbed !== null) show(from + grabbed - at(event), to - from);
+      if (grabbed === null || Math.abs(event.clientX - pressed) < STILL) return;
+      pressed = Infinity;
+      show(from + grabbed - at(event), to - from);
     });
     svg.addEventListener("pointerup", () => { grabbed = null; });
     holder.addEventListener("dblclick", () => show(first, last - first));

@@ -10,7 +10,7 @@ use punctual_platform::clock;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 
-/// What is to be done with the recorder of a daemon.
+/// Orders for the recorder of a daemon.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Options {
     /// Have the daemon write the newest seconds of what its scheduler was told and decided.

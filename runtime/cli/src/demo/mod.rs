@@ -8,7 +8,6 @@ mod summary;
 pub mod table;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -18,7 +17,7 @@ use punctual_model::Profile;
 use punctual_plan::Policies;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::signals::TerminationSignals;
-use punctual_platform::{affinity, clock, files};
+use punctual_platform::{affinity, clock, files, read};
 
 use crate::cache;
 use crate::report::CameraReport;
@@ -407,7 +406,7 @@ impl Folder {
             .map_err(|_| DemoError::NotRecorded)?
             .filter_map(Result::ok);
         let recorded = found.next().ok_or(DemoError::NotRecorded)?.path();
-        let copied = File::open(&recorded).and_then(|mut recording| {
+        let copied = read::open(&recorded).and_then(|mut recording| {
             files::write_whole_with(to, |out| std::io::copy(&mut recording, out).map(drop))
         });
         copied.map_err(|source| DemoError::Write {

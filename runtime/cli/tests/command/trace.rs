@@ -221,7 +221,7 @@ fn printed(folder: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What is said of a command that ends with a code.
+/// The message of a command that ends with a code.
 fn refused(folder: &Path, line: &str, code: i32) -> String {
     let output = punctual(folder, line);
     assert_eq!(output.status.code(), Some(code), "{line}: {output:?}");
@@ -273,12 +273,12 @@ fn a_profile_from_the_field_has_the_recorded_times_and_says_so() {
     let profile = profile();
     let json = profile.to_json();
     let folder = scratch("field", &[("plan.json", PLAN), ("profile/signs", &json)]);
-    let said = printed(&folder, "profile --from robot.mcap");
+    let said = printed(&folder, "profile --from robot.mcap --output new/folder");
     assert!(
-        said.contains("from the field") && said.contains("wrote ./signs.profile.json"),
+        said.contains("from the field") && said.contains("wrote new/folder/signs.profile.json"),
         "{said}"
     );
-    let made = Profile::read(&folder.join("signs.profile.json")).expect("a profile");
+    let made = Profile::read(&folder.join("new/folder/signs.profile.json")).expect("a profile");
     let entry = made.stages[0];
     assert_eq!((entry.samples, entry.p50_ns), (300, 4_000_000));
     assert_eq!((entry.p99_ns, entry.max_ns), (7_000_000, 9_000_000));

@@ -10,19 +10,19 @@ use punctual_events::{DaemonEvent, say};
 use punctual_platform::clock;
 use punctual_platform::rt_log::RtLog;
 use punctual_recording::ring::{StepSource, Told};
-use punctual_recording::{BlackBox, Collector, Segment, Sent};
+use punctual_recording::{BlackBox, Collector, Note, Segment, Sent};
 
 use super::counts::Counts;
 use super::disk::Work;
 use super::triggers::{Trigger, Triggers};
 
-/// How often it looks. Nobody wakes it: that would be a system call of a real-time thread.
+/// How often it looks. No real-time thread wakes it: that would be a system call.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// From one black box that is written to the next, at least.
 const DUMPS_APART_NS: u64 = 10_000_000_000;
 
-/// A black box has so much of what came after its incident.
+/// How much a black box has of the time after its incident.
 const AFTER_NS: u64 = 1_000_000_000;
 
 /// Records that were sent between two looks.
@@ -65,21 +65,35 @@ pub enum Kept {
     All,
 }
 
-/// A black box that is to be written.
+/// A black box that will be written.
 struct Pending {
     trigger: Trigger,
     due_ns: u64,
     done: Option<Sender<()>>,
 }
 
+/// What the collector takes from, where it puts it, and what it does with it.
 pub struct Collecting {
-    pub steps: StepSource,
-    pub sent: Arc<SentLog>,
+    pub sources: Sources,
     pub collector: Collector,
     pub triggers: Triggers,
     pub kept: Kept,
     pub disk: Sender<Work>,
     pub counts: Arc<Counts>,
+    pub pace: Pace,
+}
+
+/// What others write.
+pub struct Sources {
+    pub steps: StepSource,
+    pub sent: Arc<SentLog>,
+    /// What the log says.
+    pub notes: Receiver<Note>,
+}
+
+/// When black boxes are written.
+#[derive(Default)]
+pub struct Pace {
     pending: Option<Pending>,
     /// Whether steps were lost before the last look.
     loses: bool,
@@ -88,30 +102,7 @@ pub struct Collecting {
 }
 
 impl Collecting {
-    pub fn new(
-        steps: StepSource,
-        sent: Arc<SentLog>,
-        collector: Collector,
-        triggers: Triggers,
-        kept: Kept,
-        disk: Sender<Work>,
-        counts: Arc<Counts>,
-    ) -> Self {
-        Self {
-            steps,
-            sent,
-            collector,
-            triggers,
-            kept,
-            disk,
-            counts,
-            pending: None,
-            loses: false,
-            not_before_ns: 0,
-        }
-    }
-
-    /// Works until nobody can order anything any more; the disk's thread ends behind it.
+    /// Works until housekeeping lets go of its end; the disk's thread ends behind it.
     pub fn serve(mut self, orders: &Receiver<Order>) {
         let looks = tick(LOOK);
         loop {
@@ -132,20 +123,24 @@ impl Collecting {
 
     /// Takes out what real-time threads wrote since the last time.
     fn look(&mut self) {
-        while let Some(told) = self.steps.take() {
+        while let Some(told) = self.sources.steps.take() {
             self.step(told);
         }
-        while let Some(record) = self.sent.take() {
+        while let Some(record) = self.sources.sent.take() {
             self.collector.sent(record.value.ended_at(record.at_ns));
         }
+        self.sources
+            .notes
+            .try_iter()
+            .for_each(|note| self.collector.note(note));
         let counts = &self.counts;
-        let lost = self.steps.lost();
+        let lost = self.sources.steps.lost();
         let loses = lost > counts.steps_lost.swap(lost, Relaxed);
-        if loses && !self.loses {
+        if loses && !self.pace.loses {
             say(&DaemonEvent::RecordsLost { count: lost });
         }
-        self.loses = loses;
-        counts.sent_lost.store(self.sent.dropped(), Relaxed);
+        self.pace.loses = loses;
+        counts.sent_lost.store(self.sources.sent.dropped(), Relaxed);
     }
 
     fn step(&mut self, told: Told) {
@@ -192,11 +187,11 @@ impl Collecting {
         let now_ns = clock::now_ns();
         let due_ns = match trigger {
             Trigger::Stuck => now_ns,
-            _ => (now_ns + after_ns).max(self.not_before_ns),
+            _ => (now_ns + after_ns).max(self.pace.not_before_ns),
         };
         let is_sooner = |pending: &Pending| due_ns < pending.due_ns || trigger == Trigger::Stuck;
-        if self.pending.as_ref().is_none_or(is_sooner) {
-            self.pending = Some(Pending {
+        if self.pace.pending.as_ref().is_none_or(is_sooner) {
+            self.pace.pending = Some(Pending {
                 trigger,
                 due_ns,
                 done,
@@ -206,10 +201,14 @@ impl Collecting {
 
     fn write_what_is_due(&mut self) {
         let now_ns = clock::now_ns();
-        let Some(pending) = self.pending.take_if(|pending| pending.due_ns <= now_ns) else {
+        let Some(pending) = self
+            .pace
+            .pending
+            .take_if(|pending| pending.due_ns <= now_ns)
+        else {
             return;
         };
-        self.not_before_ns = now_ns + DUMPS_APART_NS;
+        self.pace.not_before_ns = now_ns + DUMPS_APART_NS;
         let segment = self.collector.next(Instant::from_nanos(now_ns));
         self.keep(segment);
         let Pending { trigger, done, .. } = pending;
@@ -228,7 +227,7 @@ impl Collecting {
 
     /// The last segment, and a black box that is still to be written.
     fn end(mut self) {
-        if let Some(pending) = &mut self.pending {
+        if let Some(pending) = &mut self.pace.pending {
             pending.due_ns = 0;
             self.write_what_is_due();
         } else {

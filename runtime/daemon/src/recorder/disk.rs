@@ -37,7 +37,7 @@ enum DiskError {
     Recording(#[from] WriteError),
 }
 
-/// What is to be written.
+/// Orders of the collector.
 pub enum Work {
     /// A black box, and who waits for it.
     Dump {
@@ -190,7 +190,8 @@ impl Disk {
             BufWriter::new(file),
             clock::unix_ahead_ns(),
             &self.about.setting,
-        )?;
+        )?
+        .with_notes(&punctual_events::schema())?;
         for Attached {
             name,
             media_type,

@@ -5,7 +5,7 @@
 //!  ports ───sent────▶     ▲
 //!  housekeeping ──orders──┘
 //! ```
-//! Real-time threads write into rings and wake nobody. The collector and the disk's thread are ordinary ones; a disk that is full
+//! Real-time threads write into rings, without waking another. The collector and the disk's thread are ordinary ones; a disk that is full
 //! or slow costs parts of the file, which are counted.
 
 mod about;
@@ -21,7 +21,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use punctual_core::Instant;
 use punctual_events::{DaemonEvent, say};
 use punctual_plan::{
     BLACK_BOX_BYTES, Plan, RECORDER_CELL_BYTES, RECORDER_CELLS, RecorderMode, STACK_BYTES,
@@ -29,13 +30,13 @@ use punctual_plan::{
 use punctual_platform::clock;
 use punctual_platform::thread::spawn_ordinary_with_stack;
 use punctual_recording::ring::{self, CELL_BYTES, StepSink};
-use punctual_recording::{BlackBox, Collector};
+use punctual_recording::{BlackBox, Collector, Note};
 use serde::{Deserialize, Serialize};
 
 use crate::StartupError;
 use crate::validate::Validated;
 use about::About;
-use collecting::{Collecting, Kept, Order};
+use collecting::{Collecting, Kept, Order, Pace, Sources};
 pub use collecting::{RecordSent, SentLog};
 use counts::Counts;
 use directory::Directory;
@@ -51,6 +52,9 @@ const WORK_MAX: usize = 8;
 
 /// Orders that wait for the collector's next look.
 const ORDERS_MAX: usize = 4;
+
+/// Lines of the log between two looks of the collector.
+const NOTES_MAX: usize = 256;
 
 /// How long a daemon that ends waits for its last recording, in ns.
 const END_NS: u64 = 2_000_000_000;
@@ -76,7 +80,7 @@ pub struct Sinks {
     pub sent: Option<Arc<SentLog>>,
 }
 
-/// What a report says of the recorder.
+/// The recorder's part of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecorderReport {
     /// As in the manifest; `off` also where no folder is known.
@@ -110,6 +114,18 @@ fn folder(plan: &Plan) -> Option<PathBuf> {
     })
 }
 
+/// What is said from now on. Where more is said than the collector takes, it is in the log alone.
+fn notes() -> Receiver<Note> {
+    let (said, notes) = bounded(NOTES_MAX);
+    punctual_events::listen(move |note| {
+        let _ = said.try_send(Note {
+            at: Instant::from_nanos(note.at_ns),
+            json: note.to_json(),
+        });
+    });
+    notes
+}
+
 impl Recorder {
     /// Starts its threads, if the plan records and there is somewhere to record to.
     pub fn start(validated: &Validated) -> Result<(Option<Self>, Sinks), StartupError> {
@@ -129,21 +145,25 @@ impl Recorder {
         let disk = Disk::new(directory, About::of(validated), Arc::clone(&counts));
         let (orders, ordered) = bounded(ORDERS_MAX);
         let (work, to_write) = bounded(WORK_MAX);
-        let collecting = Collecting::new(
-            source,
-            Arc::clone(&sent),
-            Collector::new(&plan.scheduler, plan.policy.shared())?,
-            Triggers::new(&plan.scheduler),
-            match mode {
+        let collecting = Collecting {
+            sources: Sources {
+                steps: source,
+                sent: Arc::clone(&sent),
+                notes: notes(),
+            },
+            collector: Collector::new(&plan.scheduler, plan.policy.shared())?,
+            triggers: Triggers::new(&plan.scheduler),
+            kept: match mode {
                 RecorderMode::All => Kept::All,
                 _ => Kept::BlackBox(BlackBox::new(
                     plan.recorder.length,
                     BLACK_BOX_BYTES as usize,
                 )),
             },
-            work,
-            Arc::clone(&counts),
-        );
+            disk: work,
+            counts: Arc::clone(&counts),
+            pace: Pace::default(),
+        };
         let stack = STACK_BYTES as usize;
         let threads = vec![
             spawn_ordinary_with_stack("recorder", stack, move || collecting.serve(&ordered))?,

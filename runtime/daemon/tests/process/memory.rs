@@ -38,7 +38,12 @@ frame = { format = "rgb8", width = 640, height = 480, crop = [192, 192] }
 /// Serves a frame of each of the manifest's clients and compares; `None` where memory was not
 /// locked: then only what was used is resident.
 fn peak_over_plan(manifest: &str, clients: &[(&str, PixelFormat)]) -> Option<f64> {
-    peak_over_plan_in(Folder::with(manifest), clients)
+    peak_over_plan_in(Folder::with(&unrecorded(manifest)), clients)
+}
+
+/// A recorder takes its memory only as a black box fills.
+fn unrecorded(manifest: &str) -> String {
+    format!("[recorder]\nmode = \"off\"\n{manifest}")
 }
 
 /// As [`peak_over_plan`], of a folder's manifest.
@@ -82,6 +87,17 @@ fn the_peak_of_a_daemon_with_one_camera_is_what_was_planned() {
     }
 }
 
+#[test]
+fn the_peak_of_a_daemon_that_records_is_no_more_than_was_planned() {
+    let folder = Folder::with("");
+    let directory = folder.path("recordings");
+    let recorded = format!("[recorder]\ndirectory = {directory:?}\n{ONE_CAMERA}");
+    folder.write("manifest.toml", recorded.as_bytes());
+    if let Some(ratio) = peak_over_plan_in(folder, &[("camera", PixelFormat::Rgb8)]) {
+        assert!((0.5..1.0).contains(&ratio), "{ratio:.3} of the plan");
+    }
+}
+
 /// As if tiles of 4x4 had been the fastest for every convolution, which takes the most memory.
 fn with_solutions(profile: &mut Profile, package: &Package) {
     let network = package.network();
@@ -109,7 +125,7 @@ fn with_solutions(profile: &mut Profile, package: &Package) {
 #[test]
 fn the_peak_of_a_daemon_whose_profile_has_solutions_is_what_was_planned() {
     let mut taken = 0;
-    let folder = Folder::with_profile(ONE_CAMERA, |profile, package| {
+    let folder = Folder::with_profile(&unrecorded(ONE_CAMERA), |profile, package| {
         with_solutions(profile, package);
         taken = profile.solution_memory.weight_bytes;
     });

@@ -81,7 +81,7 @@ fn whatever_else_would_end_it_or_stop_it_does_nothing() {
         result(&mut client);
     }
     drop(client);
-    assert_eq!(daemon.stop().tasks[0].submitted, 13);
+    assert_eq!(daemon.stop().tasks[0].submitted, 12);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use punctual_core::{Action, Event, Instant, Nanos, Verdict};
-use punctual_insight::{Expected, Part, page};
+use punctual_insight::{Expected, Part, page, trace};
 use punctual_recording::frames::{Follower, Item};
 use punctual_recording::{Entry, Recording};
+use punctual_types::Random;
 use serde_json::Value;
 
 use crate::recorded::{Recorded, long_run};
@@ -140,4 +141,27 @@ fn what_stages_took_is_counted_as_it_was_recorded() {
         table.contains("over budget") && table.contains("model-0"),
         "{table}"
     );
+}
+
+#[test]
+fn damaged_recordings_are_errors_or_other_pictures() {
+    let mut recorded = long_run();
+    recorded.entries.truncate(250);
+    let whole = recorded.file();
+    let mut random = Random::new(5);
+    for _ in 0..300 {
+        let mut damaged = whole.clone();
+        for _ in 0..random.within(1, 4) {
+            let at = random.below(damaged.len() as u64) as usize;
+            damaged[at] = random.next_u64() as u8;
+        }
+        let Ok(recording) = Recording::of(&damaged) else {
+            continue;
+        };
+        // The plan of another recording may be named by it, too.
+        let setting = recording.setting().unwrap_or(recorded.setting.clone());
+        let _ = page(&recording, &setting, "damaged", ALL).map(|page| page.html());
+        let ahead_ns = recording.ahead_ns().unwrap_or_default();
+        let _ = trace(recording.entries(), &setting, ahead_ns, std::io::sink());
+    }
 }

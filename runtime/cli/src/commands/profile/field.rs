@@ -270,6 +270,10 @@ fn write(path: &Path, folder: &Path, subject: &Subject, known: Known) -> Result<
         ))?;
         return Ok(());
     }
+    std::fs::create_dir_all(folder).map_err(|source| Error::File {
+        path: folder.to_owned(),
+        source,
+    })?;
     made.profile.write(&file)?;
     Ok(output::line(format_args!("wrote {}", file.display()))?)
 }
