@@ -130,6 +130,6 @@ pub use ids::{
     StageId, TaskId, Ticket,
 };
 pub use policy::{Contract, DemotionRule, Partitioning, Policy, PolicySpec};
-pub use punctual::{PLACED_PARTITIONS_MAX, PunctualConfig, use_allowed};
+pub use punctual::{PLACED_PARTITIONS_MAX, PunctualConfig, UtilizationCap, Voluntary, use_allowed};
 pub use scheduler::Scheduler;
 pub use time::{Instant, Nanos};

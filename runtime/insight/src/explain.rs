@@ -15,6 +15,7 @@ mod ask;
 mod bounds;
 mod history;
 mod rejection;
+mod share;
 mod story;
 mod summary;
 mod text;
@@ -28,6 +29,7 @@ pub use summary::{Slowest, Summary, Task};
 use bounds::Bounds;
 use history::History;
 use rejection::{Holders, Reservations};
+use share::Shares;
 use story::Teller;
 use summary::Counting;
 
@@ -71,6 +73,7 @@ struct Explainer<'s> {
     follower: Follower,
     history: History,
     reservations: Reservations,
+    shares: Shares,
     counting: Counting,
     /// The arithmetic of rejections, until their frames come.
     rejections: VecDeque<Rejection>,
@@ -96,6 +99,7 @@ impl<'s> Explainer<'s> {
             follower: Follower::new(&setting.config),
             history: History::default(),
             reservations: Reservations::of(setting.config.tasks.len()),
+            shares: Shares::of(&setting.config),
             counting: Counting::default(),
             rejections: VecDeque::new(),
             stories: Vec::new(),
@@ -122,6 +126,7 @@ impl<'s> Explainer<'s> {
             bounds: self.bounds,
             follower: &self.follower,
             reservations: &self.reservations,
+            shares: &self.shares,
         };
         let (now, ask, names) = (step.now, self.ask, self.names);
         let replies = step.actions.iter().filter_map(|action| match action {
@@ -143,7 +148,10 @@ impl<'s> Explainer<'s> {
 
     fn item(&mut self, item: Item) {
         match item {
-            Item::Run(run) => self.history.add(run, self.follower.now()),
+            Item::Run(run) => {
+                self.shares.run(&run, self.bounds);
+                self.history.add(run, self.follower.now());
+            }
             Item::Frame(frame) => self.frame(&frame),
             Item::Open(submission) => {
                 self.counting.open(&submission);

@@ -97,6 +97,7 @@ use crate::punctual::price::Prices;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::slack::SlackScan;
 use crate::punctual::tables::{SCALES, Tables};
+pub use crate::punctual::utilization::{UtilizationCap, Voluntary};
 use crate::punctual::view::{Holds, View, shared};
 use crate::time::Instant;
 

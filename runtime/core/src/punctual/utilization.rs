@@ -39,6 +39,7 @@ pub struct UtilizationCap {
 
 impl UtilizationCap {
     /// A limit of `of` thousandths of the time.
+    #[must_use]
     pub fn new(of: u16) -> Self {
         Self {
             of: u64::from(of.min(WHOLE)),
@@ -54,11 +55,13 @@ impl UtilizationCap {
     }
 
     /// Whether no time is left for `work`. `busy_since`: the start of the real-time work that runs now.
+    #[must_use]
     pub fn is_spent(&self, work: Voluntary, now: Instant, busy_since: Option<Instant>) -> bool {
         self.after(busy_since.unwrap_or(now), now) > limit(work)
     }
 
     /// The time at which time is left again for `work`, if no real-time work runs until then.
+    #[must_use]
     pub fn recovers_at(&self, work: Voluntary) -> Instant {
         let over = self.excess.saturating_sub(limit(work));
         // An idle nanosecond takes `of` thousandths out of the bucket, as in `after`.

@@ -4,6 +4,7 @@
 //! on, what is left until then, less the time until the partition is free, less the promised work due by then, less the work that
 //! frames with a reservation may still need by then. The exact place of each reservation is the scheduler's own state; here it is
 //! a period after the newest frame of its task that conformed. The scheduler's scale, its lending and what batches save are not in the steps.
+//! Frames beyond the reservations are rejected, too, where real-time work has used its share of the partition's time.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ use punctual_recording::{Names, Step};
 use serde::Serialize;
 
 use super::bounds::Bounds;
+use super::share::Shares;
 
 /// The arithmetic of a rejection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,6 +40,10 @@ pub struct Rejected {
     pub reserved_ns: Nanos,
     /// What was missing; none: open frames and reservations left it enough, or the reason is another.
     pub missing_ns: Option<Nanos>,
+    /// Whether real-time work had used its share of the partition's time: frames beyond the reservations get no more then.
+    pub share_spent: bool,
+    /// That share, in thousandths.
+    pub share_max: u16,
     /// What ran on its partition's compute units.
     pub running: Vec<Running>,
     /// The open frames of its partition, by task.
@@ -140,6 +146,7 @@ pub struct Holders<'t> {
     pub bounds: Bounds<'t>,
     pub follower: &'t Follower,
     pub reservations: &'t Reservations,
+    pub shares: &'t Shares,
 }
 
 impl<'t> Holders<'t> {
@@ -178,6 +185,8 @@ impl<'t> Holders<'t> {
             promised_ns: sum(&promised),
             reserved_ns: sum(&reserved),
             missing_ns: missing.map(|missing| Nanos::new(missing.unsigned_abs())),
+            share_spent: self.is_share_spent(task.partition, now),
+            share_max: self.share_max(task.partition),
             running: self.running(task.partition, now),
             open: self.open(task.partition, reply),
             reserved: self.by_task(&reserved),
@@ -185,6 +194,16 @@ impl<'t> Holders<'t> {
             queue_max: task.queue_max,
             request_buffers: self.bounds.config.request_buffers,
         })
+    }
+
+    fn is_share_spent(self, partition: PartitionId, now: Instant) -> bool {
+        self.shares
+            .is_spent(partition, now, self.bounds, self.follower)
+    }
+
+    fn share_max(self, partition: PartitionId) -> u16 {
+        let plan = self.bounds.config.partitions.get(partition.index());
+        plan.map_or(0, |plan| plan.share_max)
     }
 
     /// What runs on compute units of a partition.

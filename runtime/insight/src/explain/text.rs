@@ -249,7 +249,8 @@ impl Rejected {
         match (reason, self.missing_ns) {
             (Some("queue-full"), _) => format!("{} of {} open", self.queue, self.queue_max),
             (Some("no-slack"), Some(_)) => "promised and reserved work".to_owned(),
-            (Some("no-slack"), None) => "lent units, scale or share".to_owned(),
+            (Some("no-slack"), None) if self.share_spent => "share of real-time work".to_owned(),
+            (Some("no-slack"), None) => "lent units or scale".to_owned(),
             _ => String::new(),
         }
     }
@@ -326,9 +327,14 @@ impl Rejected {
             (Some("no-slack"), Some(missing)) => {
                 format!("{missing} less promised or reserved work, or a deadline {missing} later")
             }
+            (Some("no-slack"), None) if self.share_spent => format!(
+                "less real-time work before: it had used its share of the partition's time, {}.{}%, and frames beyond \
+                 the reservations get none of the operating system's",
+                self.share_max / 10,
+                self.share_max % 10
+            ),
             (Some("no-slack"), None) => {
-                "open frames and reservations leave it enough: lent compute \
-                 units, a slower scale or the share of the operating system hold the rest"
+                "open frames and reservations leave it enough: lent compute units or a slower scale hold the rest"
                     .to_owned()
             }
             (Some("queue-full"), _) => format!(
