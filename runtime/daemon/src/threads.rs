@@ -314,7 +314,7 @@ impl ThreadFactory<'_> {
     }
 
     fn intake(
-        &self,
+        &mut self,
         ends: IntakeEnds,
         devices: &DeviceSet,
     ) -> Result<ManagedThread<Intake>, StartupError> {
@@ -340,6 +340,7 @@ impl ThreadFactory<'_> {
             own,
             offload_to,
             reader: None,
+            pictures: self.sinks.picture(client),
             attends: looking::is_brief(self.plan(), task)
                 && looking::may_attend(&self.plan().threads, client),
         };

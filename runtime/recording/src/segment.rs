@@ -3,6 +3,7 @@
 use punctual_core::Instant;
 
 use crate::entry::{Entry, Note};
+use crate::pictures::Picture;
 
 /// The scheduler's state between two steps, and the entries from there to the next segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,7 @@ pub struct Segment {
     /// As they are written into a file, one behind the other.
     entries: Vec<u8>,
     notes: Vec<Note>,
+    pictures: Vec<Picture>,
 }
 
 impl Segment {
@@ -30,6 +32,7 @@ impl Segment {
             to: from,
             entries: Vec::new(),
             notes: Vec::new(),
+            pictures: Vec::new(),
         }
     }
 
@@ -56,6 +59,16 @@ impl Segment {
         &self.notes
     }
 
+    pub fn picture(&mut self, picture: Picture) {
+        self.pictures.push(picture);
+    }
+
+    /// Those that were encoded while it was the newest; their verdicts may be in another.
+    #[must_use]
+    pub fn pictures(&self) -> &[Picture] {
+        &self.pictures
+    }
+
     /// The time of its last step; where it begins, if it has none.
     #[must_use]
     pub const fn to(&self) -> Instant {
@@ -72,7 +85,8 @@ impl Segment {
     pub fn bytes(&self) -> usize {
         let notes = self.notes.iter().map(|note| note.json.capacity());
         let state = self.state.as_ref().map_or(0, Vec::capacity);
-        self.entries.capacity() + state + notes.sum::<usize>()
+        let pictures = self.pictures.iter().map(|picture| picture.jpeg.capacity());
+        self.entries.capacity() + state + notes.sum::<usize>() + pictures.sum::<usize>()
     }
 
     /// What followed its state.

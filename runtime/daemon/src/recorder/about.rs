@@ -1,14 +1,17 @@
 //! What a recording says about the daemon that made it, so that it can be understood away from the robot.
 
 use punctual_plan::{DeviceKind, ModelPlan, PlanInputs};
-use punctual_recording::{Names, Setting};
+use punctual_recording::{ExitLabels, Labels, Names, Setting};
 
+use crate::describe;
 use crate::validate::Validated;
 
 /// What every recording of a daemon begins with.
 pub struct About {
     pub setting: Setting,
     pub files: Vec<Attached>,
+    /// By task; none where no pictures are recorded.
+    pub labels: Option<Vec<Labels>>,
 }
 
 /// A file in a recording.
@@ -45,7 +48,12 @@ impl About {
                 .iter()
                 .filter_map(|model| profile(model, inputs)),
         );
-        Self { setting, files }
+        let labels = (!plan.recorder.payloads.is_none()).then(|| labels(validated));
+        Self {
+            setting,
+            files,
+            labels,
+        }
     }
 }
 
@@ -57,6 +65,23 @@ impl Attached {
             content: serde_json::to_vec(value).expect("plain data"),
         }
     }
+}
+
+/// By task.
+fn labels(validated: &Validated) -> Vec<Labels> {
+    let plan = &validated.plan;
+    let tasks = plan.tasks.iter().zip(describe::facts(validated));
+    let labels = tasks.map(|(task, exits)| Labels {
+        classes: plan.models[task.model.index()].classes.clone(),
+        exits: exits
+            .iter()
+            .map(|exit| ExitLabels {
+                has_class: exit.has_class,
+                has_confidence: exit.has_confidence,
+            })
+            .collect(),
+    });
+    labels.collect()
 }
 
 fn json(value: &impl serde::Serialize) -> serde_json::Value {

@@ -10,7 +10,7 @@ use punctual_events::{DaemonEvent, say};
 use punctual_platform::clock;
 use punctual_platform::rt_log::RtLog;
 use punctual_recording::ring::{StepSource, Told};
-use punctual_recording::{BlackBox, Collector, Note, Segment, Sent};
+use punctual_recording::{BlackBox, Collector, Note, Picture, Segment, Sent};
 
 use super::counts::Counts;
 use super::disk::Work;
@@ -89,6 +89,7 @@ pub struct Sources {
     pub sent: Arc<SentLog>,
     /// What the log says.
     pub notes: Receiver<Note>,
+    pub pictures: Receiver<Picture>,
 }
 
 /// When black boxes are written.
@@ -134,6 +135,10 @@ impl Collecting {
             .try_iter()
             .for_each(|note| self.collector.note(note));
         let counts = &self.counts;
+        for picture in self.sources.pictures.try_iter() {
+            self.collector.picture(picture);
+            counts.pictures.fetch_add(1, Relaxed);
+        }
         let lost = self.sources.steps.lost();
         let loses = lost > counts.steps_lost.swap(lost, Relaxed);
         if loses && !self.pace.loses {
