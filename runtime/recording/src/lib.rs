@@ -35,7 +35,7 @@ mod write;
 pub use black_box::BlackBox;
 pub use collector::{Collector, SEGMENT};
 pub use entry::{CHANNEL, Entry, NOTES, Note, SCHEMA, Sent, Step};
-pub use pictures::{ExitLabels, Labels, Picture};
+pub use pictures::{Boxes, ExitLabels, Labels, Picture, SeenBox};
 pub use read::{BYTES_MAX, End, Entries, ReadError, Recording};
 pub use segment::Segment;
 pub use setting::{Names, SETTING, Setting};

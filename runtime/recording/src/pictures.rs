@@ -18,6 +18,13 @@ use crate::setting::Names;
 const FONT: f64 = 14.0;
 const CORNER: Point = Point { x: 3.0, y: 18.0 };
 
+/// Lines around objects, in pixels.
+const LINE: f64 = 2.0;
+/// How `foxglove.PointsAnnotation` calls a closed line.
+const CLOSED: u8 = 2;
+
+const GREEN: Colour = Colour::of(0.2, 1.0, 0.3, 1.0);
+const CLEAR: Colour = Colour::of(0.0, 0.0, 0.0, 0.0);
 const WHITE: Colour = Colour::of(1.0, 1.0, 1.0, 1.0);
 const SHADE: Colour = Colour::of(0.0, 0.0, 0.0, 0.6);
 
@@ -41,6 +48,27 @@ impl std::fmt::Debug for Picture {
     }
 }
 
+/// What a detector saw on a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Boxes {
+    pub task: TaskId,
+    pub ticket: Ticket,
+    pub captured: Instant,
+    pub boxes: Vec<SeenBox>,
+}
+
+/// An object, in pixels of the picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeenBox {
+    pub left: f32,
+    pub top: f32,
+    pub right: f32,
+    pub bottom: f32,
+    /// 0 to 1.
+    pub score: f32,
+    pub class: u16,
+}
+
 /// What answers of a task say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
@@ -53,17 +81,24 @@ pub struct Labels {
 pub struct ExitLabels {
     pub has_class: bool,
     pub has_confidence: bool,
+    /// Its boxes are recorded, and the text of its answers is with them.
+    pub has_boxes: bool,
 }
 
 impl Labels {
+    fn class(&self, class: u16) -> String {
+        let name = self.classes.get(usize::from(class));
+        name.map_or_else(|| format!("class {class}"), String::clone)
+    }
+
     /// The class and the confidence of an answer, as far as it has them.
     fn of(&self, reply: &Reply) -> Option<String> {
         let (exit, answer) = reply.answer?;
         let exit = self.exits.get(exit.index())?;
-        let class = exit.has_class.then(|| {
-            let name = self.classes.get(usize::from(answer.class));
-            name.map_or_else(|| format!("class {}", answer.class), String::clone)
-        });
+        if exit.has_boxes {
+            return None;
+        }
+        let class = exit.has_class.then(|| self.class(answer.class));
         let confidence = exit
             .has_confidence
             .then(|| format!("{:.2}", answer.confidence.as_probability()));
@@ -244,25 +279,89 @@ pub fn annotation(names: &Names, labels: &[Labels], reply: &Reply, at: Time) -> 
         task: reply.task,
         ticket: reply.ticket,
     });
-    let text = TextAnnotation {
-        timestamp: at,
-        position: CORNER,
-        text,
-        font_size: FONT,
-        text_color: WHITE,
-        background_color: SHADE,
-        metadata: [("frame", frame), ("exit", exit.0.to_string())]
-            .map(|(key, value)| KeyValuePair {
-                key: key.to_owned(),
-                value,
-            })
-            .into(),
-    };
+    let metadata = [("frame", frame), ("exit", exit.0.to_string())];
+    let text = TextAnnotation::of(at, CORNER, text, metadata.into());
     Some(to_json(&ImageAnnotations {
         circles: Vec::new(),
         points: Vec::new(),
         texts: vec![text],
     }))
+}
+
+impl TextAnnotation {
+    fn of(timestamp: Time, position: Point, text: String, metadata: Vec<(&str, String)>) -> Self {
+        let pair = |(key, value): (&str, String)| KeyValuePair {
+            key: key.to_owned(),
+            value,
+        };
+        Self {
+            timestamp,
+            position,
+            text,
+            font_size: FONT,
+            text_color: WHITE,
+            background_color: SHADE,
+            metadata: metadata.into_iter().map(pair).collect(),
+        }
+    }
+}
+
+impl Boxes {
+    /// Their message; without boxes it clears those of the picture before.
+    #[must_use]
+    pub fn message(&self, names: &Names, labels: &[Labels], at: Time) -> Vec<u8> {
+        let labels = labels.get(self.task.index()).cloned().unwrap_or_default();
+        let frame = names.frame(FrameId {
+            task: self.task,
+            ticket: self.ticket,
+        });
+        let text = |seen: &SeenBox| {
+            let corner = Point::at(seen.left, seen.top);
+            let text = format!("{} {:.2}", labels.class(seen.class), seen.score);
+            TextAnnotation::of(at, corner, text, vec![("frame", frame.clone())])
+        };
+        to_json(&ImageAnnotations {
+            circles: Vec::new(),
+            points: self.boxes.iter().map(|seen| seen.outline(at)).collect(),
+            texts: self.boxes.iter().map(text).collect(),
+        })
+    }
+}
+
+impl SeenBox {
+    fn outline(&self, timestamp: Time) -> PointsAnnotation {
+        let Self {
+            left,
+            top,
+            right,
+            bottom,
+            ..
+        } = *self;
+        PointsAnnotation {
+            timestamp,
+            kind: CLOSED,
+            points: vec![
+                Point::at(left, top),
+                Point::at(right, top),
+                Point::at(right, bottom),
+                Point::at(left, bottom),
+            ],
+            outline_color: GREEN,
+            outline_colors: Vec::new(),
+            fill_color: CLEAR,
+            thickness: LINE,
+            metadata: Vec::new(),
+        }
+    }
+}
+
+impl Point {
+    fn at(x: f32, y: f32) -> Self {
+        Self {
+            x: x.into(),
+            y: y.into(),
+        }
+    }
 }
 
 fn to_json(message: &impl Serialize) -> Vec<u8> {
@@ -299,6 +398,7 @@ mod tests {
                 ExitLabels {
                     has_class: true,
                     has_confidence: true,
+                    has_boxes: false,
                 },
                 ExitLabels::default(),
             ],
@@ -427,6 +527,42 @@ mod tests {
         assert_eq!(of(&[], Some((0, 0))), None);
         let unnamed = of(&[labels()], Some((0, 5))).expect("it has a class");
         assert!(String::from_utf8_lossy(&unnamed).contains("class 5 0.75"));
+    }
+
+    #[test]
+    fn boxes_are_closed_lines_with_class_and_score_at_their_corner() {
+        let boxes = Boxes {
+            task: TaskId(0),
+            ticket: ticket(),
+            captured: CAPTURED,
+            boxes: vec![SeenBox {
+                left: 1.0,
+                top: 2.0,
+                right: 3.0,
+                bottom: 4.0,
+                score: 0.5,
+                class: 0,
+            }],
+        };
+        let message = boxes.message(&names(), &[labels()], Time::from_nanos(1));
+        let message: Value = serde_json::from_slice(&message).expect("JSON");
+        let [outline] = &message["points"].as_array().expect("points")[..] else {
+            panic!("{message:#}");
+        };
+        assert_eq!(
+            (&outline["type"], &outline["points"][2]),
+            (&2.into(), &serde_json::json!({ "x": 3.0, "y": 4.0 }))
+        );
+        assert_eq!(message["texts"][0]["text"], "stop 0.50");
+        let mut labels = labels();
+        labels.exits[0].has_boxes = true;
+        let text = annotation(
+            &names(),
+            &[labels],
+            &reply(Some((0, 0))),
+            Time::from_nanos(1),
+        );
+        assert_eq!(text, None, "one message an answer");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use punctual_core::Instant;
 
 use crate::entry::{Entry, Note};
-use crate::pictures::Picture;
+use crate::pictures::{Boxes, Picture};
 
 /// The scheduler's state between two steps, and the entries from there to the next segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
     /// Its position since the scheduler was made.
     pub number: u64,
@@ -20,6 +20,7 @@ pub struct Segment {
     entries: Vec<u8>,
     notes: Vec<Note>,
     pictures: Vec<Picture>,
+    boxes: Vec<Boxes>,
 }
 
 impl Segment {
@@ -33,6 +34,7 @@ impl Segment {
             entries: Vec::new(),
             notes: Vec::new(),
             pictures: Vec::new(),
+            boxes: Vec::new(),
         }
     }
 
@@ -63,6 +65,16 @@ impl Segment {
         self.pictures.push(picture);
     }
 
+    pub fn boxes(&mut self, boxes: Boxes) {
+        self.boxes.push(boxes);
+    }
+
+    /// What was seen on pictures, of this segment or of one before.
+    #[must_use]
+    pub fn seen(&self) -> &[Boxes] {
+        &self.boxes
+    }
+
     /// Those that were encoded while it was the newest; their verdicts may be in another.
     #[must_use]
     pub fn pictures(&self) -> &[Picture] {
@@ -86,7 +98,9 @@ impl Segment {
         let notes = self.notes.iter().map(|note| note.json.capacity());
         let state = self.state.as_ref().map_or(0, Vec::capacity);
         let pictures = self.pictures.iter().map(|picture| picture.jpeg.capacity());
-        self.entries.capacity() + state + notes.sum::<usize>() + pictures.sum::<usize>()
+        let boxes = self.boxes.iter().map(|seen| size_of_val(&seen.boxes[..]));
+        let pictures = pictures.sum::<usize>() + boxes.sum::<usize>();
+        self.entries.capacity() + state + notes.sum::<usize>() + pictures
     }
 
     /// What followed its state.

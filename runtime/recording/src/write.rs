@@ -9,7 +9,7 @@ use punctual_core::{Action, ClientId, Instant, TaskId};
 
 use crate::entry::{CHANNEL, Entry, NOTES, Note, SCHEMA, Sent, Step};
 use crate::messages::{Message, Messages, Topic};
-use crate::pictures::{Labels, Picture, PictureTopic, Time, annotation};
+use crate::pictures::{Boxes, Labels, Picture, PictureTopic, Time, annotation};
 use crate::segment::Segment;
 use crate::setting::{Names, SETTING, Setting};
 
@@ -189,6 +189,9 @@ impl<W: Write + Seek> Writer<W> {
         for picture in segment.pictures() {
             self.picture(picture)?;
         }
+        for seen in segment.seen() {
+            self.boxes(seen)?;
+        }
         Ok(self.file.flush()?)
     }
 
@@ -229,6 +232,19 @@ impl<W: Write + Seek> Writer<W> {
             picture.captured,
             &message,
         )
+    }
+
+    /// # Errors
+    /// If it cannot be written.
+    pub fn boxes(&mut self, seen: &Boxes) -> Result<(), WriteError> {
+        let Some(pictures) = &self.pictures else {
+            return Ok(());
+        };
+        let at = self.time_of_day(seen.captured);
+        let message = seen.message(&pictures.names, &pictures.labels, at);
+        let (task, client) = (seen.task, seen.ticket.client);
+        let topic = PictureTopic::Annotations;
+        self.on_picture(topic, task, client, seen.captured, &message)
     }
 
     /// What the verdicts of a step say about their pictures.

@@ -1,8 +1,10 @@
 //! What a recording says about the daemon that made it, so that it can be understood away from the robot.
 
+use punctual_core::{StageId, TaskId};
 use punctual_plan::{DeviceKind, ModelPlan, PlanInputs};
 use punctual_recording::{ExitLabels, Labels, Names, Setting};
 
+use super::boxes::BoxSink;
 use crate::describe;
 use crate::validate::Validated;
 
@@ -22,7 +24,7 @@ pub struct Attached {
 }
 
 impl About {
-    pub fn of(validated: &Validated) -> Self {
+    pub fn of(validated: &Validated, boxes: Option<&BoxSink>) -> Self {
         let (plan, inputs) = (&validated.plan, &validated.inputs);
         let names = Names {
             tasks: plan.tasks.iter().map(|task| task.name.clone()).collect(),
@@ -48,7 +50,7 @@ impl About {
                 .iter()
                 .filter_map(|model| profile(model, inputs)),
         );
-        let labels = (!plan.recorder.payloads.is_none()).then(|| labels(validated));
+        let labels = (!plan.recorder.payloads.is_none()).then(|| labels(validated, boxes));
         Self {
             setting,
             files,
@@ -68,19 +70,24 @@ impl Attached {
 }
 
 /// By task.
-fn labels(validated: &Validated) -> Vec<Labels> {
+fn labels(validated: &Validated, boxes: Option<&BoxSink>) -> Vec<Labels> {
     let plan = &validated.plan;
     let tasks = plan.tasks.iter().zip(describe::facts(validated));
-    let labels = tasks.map(|(task, exits)| Labels {
-        classes: plan.models[task.model.index()].classes.clone(),
-        exits: exits
-            .iter()
-            .map(|exit| ExitLabels {
-                has_class: exit.has_class,
-                has_confidence: exit.has_confidence,
-            })
-            .collect(),
-    });
+    let labels = (0..)
+        .map(TaskId)
+        .zip(tasks)
+        .map(|(id, (task, exits))| Labels {
+            classes: plan.models[task.model.index()].classes.clone(),
+            exits: (0..)
+                .map(StageId)
+                .zip(&exits)
+                .map(|(stage, exit)| ExitLabels {
+                    has_class: exit.has_class,
+                    has_confidence: exit.has_confidence,
+                    has_boxes: boxes.is_some_and(|boxes| boxes.has_boxes(id, stage)),
+                })
+                .collect(),
+        });
     labels.collect()
 }
 

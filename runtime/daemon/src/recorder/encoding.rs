@@ -1,5 +1,6 @@
 //! The thread that encodes pictures: an ordinary one of its own, so that no step waits for it.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +8,11 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, select, tick};
 use image::ExtendedColorType;
 use image::codecs::jpeg::JpegEncoder;
+use punctual_core::Ticket;
 use punctual_platform::clock;
-use punctual_recording::Picture;
+use punctual_recording::{Boxes, Picture};
 
+use super::boxes::BoxSource;
 use super::pictures::{Gate, PictureSource, Subject};
 
 /// How often it looks: a client of 100 frames a second fills two of its buffers meanwhile. No real-time thread wakes it.
@@ -46,11 +49,24 @@ impl Share {
     }
 }
 
+/// What goes to the collector.
+pub enum OnPicture {
+    Picture(Picture),
+    Boxes(Boxes),
+}
+
+/// Frames whose boxes are awaited: the newest.
+const ENCODED_MAX: usize = 256;
+
 pub struct Encoding {
     pub sources: Vec<PictureSource>,
+    /// None without a detector.
+    pub boxes: Option<BoxSource>,
     pub gate: Arc<Gate>,
     pub share: Share,
-    pub encoded: Sender<Picture>,
+    pub encoded: Sender<OnPicture>,
+    /// Frames whose pictures were recorded, the newest first.
+    pub recorded: VecDeque<Ticket>,
     /// A picture in red, green and blue.
     pub rgb: Vec<u8>,
 }
@@ -68,8 +84,11 @@ impl Encoding {
         self.look();
     }
 
-    /// One of each client in turn, so that none takes the whole share.
+    /// One of each client in turn, so that none takes the whole share. Boxes are taken out before: their pictures were copied
+    /// earlier.
     fn look(&mut self) {
+        let boxes = self.boxes.as_mut();
+        let boxes: Vec<Boxes> = boxes.into_iter().flat_map(BoxSource::take_all).collect();
         let mut sources = std::mem::take(&mut self.sources);
         let mut found = true;
         while found {
@@ -79,6 +98,17 @@ impl Encoding {
             }
         }
         self.sources = sources;
+        for seen in boxes {
+            self.draw(seen);
+        }
+    }
+
+    /// Boxes without a picture show nothing.
+    fn draw(&mut self, seen: Boxes) {
+        if let Some(at) = self.recorded.iter().position(|of| *of == seen.ticket) {
+            self.recorded.remove(at);
+            let _ = self.encoded.try_send(OnPicture::Boxes(seen));
+        }
     }
 
     fn encode(&mut self, subject: &Subject, copy: &[u8]) {
@@ -101,8 +131,13 @@ impl Encoding {
             jpeg,
         };
         // The collector may get no processor for a while.
-        if encoded.is_err() || self.encoded.try_send(picture).is_err() {
-            self.gate.leave_out();
+        let is_sent = encoded.is_ok() && self.encoded.try_send(OnPicture::Picture(picture)).is_ok();
+        if !is_sent {
+            return self.gate.leave_out();
+        }
+        if self.boxes.is_some() {
+            self.recorded.truncate(ENCODED_MAX - 1);
+            self.recorded.push_front(subject.ticket);
         }
     }
 }
@@ -148,11 +183,17 @@ mod tests {
             sources,
             gate: Arc::clone(&gate),
             share: Share::of(bytes_a_second),
+            boxes: None,
             encoded: out,
+            recorded: VecDeque::new(),
             rgb: Vec::new(),
         };
         encoding.look();
-        (pictures.try_iter().collect(), gate.left_out())
+        let pictures = pictures.try_iter().filter_map(|sent| match sent {
+            OnPicture::Picture(picture) => Some(picture),
+            OnPicture::Boxes(_) => None,
+        });
+        (pictures.collect(), gate.left_out())
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! or slow costs parts of the file, which are counted.
 
 mod about;
+mod boxes;
 mod collecting;
 mod counts;
 mod directory;
@@ -18,6 +19,7 @@ mod encoding;
 mod pictures;
 mod triggers;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,18 +38,20 @@ use punctual_plan::{
 use punctual_platform::clock;
 use punctual_platform::thread::spawn_ordinary_with_stack;
 use punctual_recording::ring::{self, CELL_BYTES, StepSink};
-use punctual_recording::{BlackBox, Collector, Note, Picture};
+use punctual_recording::{BlackBox, Collector, Note};
 use serde::{Deserialize, Serialize};
 
 use crate::StartupError;
 use crate::validate::Validated;
 use about::About;
+pub use boxes::BoxSink;
+use boxes::{BoxSource, boxes};
 use collecting::{Collecting, Kept, Order, Pace, Sources};
 pub use collecting::{RecordSent, SentLog};
 use counts::Counts;
 use directory::Directory;
 use disk::Disk;
-use encoding::{Encoding, Share};
+use encoding::{Encoding, OnPicture, Share};
 use pictures::{Gate, PictureSource, pool};
 pub use pictures::{PictureSink, Subject};
 pub use triggers::Trigger;
@@ -93,6 +97,8 @@ pub struct Sinks {
     pub sent: Option<Arc<SentLog>>,
     /// By client slot.
     pictures: Vec<Option<PictureSink>>,
+    /// Of the scheduler's thread.
+    pub boxes: Option<BoxSink>,
 }
 
 impl Sinks {
@@ -190,8 +196,9 @@ impl Pictures {
     fn start(
         plan: &Plan,
         sources: Vec<PictureSource>,
+        boxes: Option<BoxSource>,
         gate: Arc<Gate>,
-    ) -> Result<Option<(Self, Receiver<Picture>)>, StartupError> {
+    ) -> Result<Option<(Self, Receiver<OnPicture>)>, StartupError> {
         if sources.is_empty() {
             return Ok(None);
         }
@@ -199,9 +206,11 @@ impl Pictures {
         let (end, ended) = bounded(0);
         let encoding = Encoding {
             sources,
+            boxes,
             gate: Arc::clone(&gate),
             share: Share::of(plan.recorder.picture_bytes_a_second()),
             encoded,
+            recorded: VecDeque::new(),
             rgb: Vec::new(),
         };
         let stack = STACK_BYTES as usize;
@@ -228,12 +237,14 @@ impl Recorder {
         let (sink, source) = ring::steps(RECORDER_CELLS as usize);
         let sent = Arc::new(SentLog::new());
         let directory = Directory::new(path.clone(), plan.recorder.budget_bytes);
-        let disk = Disk::new(directory, About::of(validated), Arc::clone(&counts));
+        let (box_sink, box_source) = boxes(validated).unzip();
+        let about = About::of(validated, box_sink.as_ref());
+        let disk = Disk::new(directory, about, Arc::clone(&counts));
         let (orders, ordered) = bounded(ORDERS_MAX);
         let (work, to_write) = bounded(WORK_MAX);
         let gate = Arc::default();
         let (sinks, sources) = pools(plan, &gate);
-        let (pictures, encoded) = Pictures::start(plan, sources, gate)?.unzip();
+        let (pictures, encoded) = Pictures::start(plan, sources, box_source, gate)?.unzip();
         let collecting = Collecting {
             sources: Sources {
                 steps: source,
@@ -271,6 +282,7 @@ impl Recorder {
             steps: Some(sink),
             sent: Some(sent),
             pictures: sinks,
+            boxes: box_sink,
         };
         Ok((Some(recorder), sinks))
     }

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use punctual_core::{Action, Event, Verdict};
 use punctual_daemon::{RecorderReport, Report};
 use punctual_ipc::{ClientChannel, PixelFormat};
+use punctual_model::Package;
 use punctual_plan::Policies;
 use punctual_platform::clock;
 use punctual_recording::replay::{Replayed, replay};
@@ -17,7 +18,7 @@ use punctual_recording::{End, Entry, Recording, Step};
 
 use serde_json::Value;
 
-use crate::support::{Daemon, Folder, LIMIT, MANIFEST, connect, result, submit};
+use crate::support::{Daemon, Folder, LIMIT, MANIFEST, connect, profile, result, submit};
 
 /// A folder whose manifest records like this.
 fn folder(mode: &str) -> Folder {
@@ -366,8 +367,42 @@ fn whole_frames_are_recorded_where_the_manifest_wants_them() {
     }
 }
 
+/// A detector in place of the classifier.
+fn detector() -> Folder {
+    let folder = pictured("all", "crops");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/streets/streets.punctual");
+    let package = fs::read(path).expect("part of the tree");
+    folder.write("signs.punctual", &package);
+    let package = Package::decode(&package).expect("a valid package");
+    let host = punctual_daemon::host::detect().expect("a machine");
+    let profile = profile(&host.machine, &host.clocks, &package);
+    folder.write("signs.profile.json", profile.to_json().as_bytes());
+    folder
+}
+
 #[test]
-fn pictures_that_find_no_buffer_are_left_out_and_counted() {
+fn what_a_detector_saw_is_drawn_on_its_picture() {
+    let daemon = Daemon::start_in(detector());
+    let mut client = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+    answer(&mut client, 3);
+    daemon.report_when(|report| of(report).pictures == 3);
+    drop(client);
+    let (report, folder) = daemon.stop_and_leave();
+    assert_eq!(report.allocations_after_ready, 0);
+    let topics = on_pictures(&recordings(&folder)[0]);
+    assert_eq!(topics["/punctual/watch/2/image"].len(), 3);
+    let annotations = &topics["/punctual/watch/2/annotations"];
+    assert_eq!(annotations.len(), 3, "one message a picture");
+    for annotation in annotations {
+        // Even on plain gray, a detector may see something.
+        let outlines = annotation["points"].as_array().expect("lines");
+        let texts = annotation["texts"].as_array().expect("texts");
+        assert_eq!(outlines.len(), texts.len());
+    }
+}
+
+#[test]
+fn pictures_beyond_buffers_and_share_are_left_out_and_counted() {
     let daemon = Daemon::start_in(pictured("black-box", "crops"));
     let mut client = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
     // One thread cannot encode as fast as small networks answer, and beyond its share it does not.
