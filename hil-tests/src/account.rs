@@ -26,6 +26,16 @@ pub struct Account {
     pub allocations_after_ready: u64,
     /// What it asked the system for and did not get.
     pub missing: Vec<String>,
+    pub recorder: RecorderAccount,
+}
+
+/// Of a daemon that records itself.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RecorderAccount {
+    pub steps: u64,
+    /// Steps that a second scheduler decided otherwise.
+    pub differing: u64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -85,8 +95,12 @@ impl Account {
         ours.map_or(0, |account| account.submitted)
     }
 
-    /// The daemon's own sum: every submission has one verdict.
+    /// The daemon's own sum: every submission has one verdict, and every decision can be taken again.
     pub fn adds_up(&self) -> Result<(), Failure> {
+        let RecorderAccount { steps, differing } = self.recorder;
+        if differing > 0 {
+            return Err(Failure::DecidesOtherwise { steps });
+        }
         for task in &self.tasks {
             if task.submitted != task.verdicts() || task.open + task.lost > 0 {
                 let lost = task

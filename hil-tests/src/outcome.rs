@@ -147,6 +147,10 @@ pub enum Failure {
         lost: u64,
         submitted: u64,
     },
+    #[error(
+        "one of {steps} recorded steps was decided otherwise by a second scheduler that was told the same"
+    )]
+    DecidesOtherwise { steps: u64 },
     #[error("task {task}: {unasked} verdicts for frames that had one already or never were")]
     Unasked { task: String, unasked: u64 },
     /// Two accounts of the same frames.

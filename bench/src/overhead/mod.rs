@@ -29,13 +29,14 @@ EXAMPLES:
   punctual bench overhead --bin before --bin target/release --turns 6
   punctual bench overhead --rate 100 --seconds 20 --json
   punctual bench overhead --idle-latency-us 0
+  punctual bench overhead --recorder --rate 200
 
 One camera with a network of some microseconds, served in turns by punctuald and by a loop: a real-time thread that the
 camera wakes for each frame, and that wakes the camera. The network runs on the last core, the daemon's other threads on the
 first; the camera is on the first in one turn and on the last in the next. Times are from a frame's submission until its
 answer is read; processor time and context switches are those of the daemon's threads, also while they wait for frames, or
 of the loop's. It needs two cores. Programs of several folders are compared with each other; they must speak one version of
-the channel.
+the channel. With --recorder, each daemon also serves with its black box (`[recorder]`), in turns with itself without.
 
 TERMINATION CODES: 0 done; 4 a file cannot be written; 5 memory, threads or a daemon are unavailable.")]
 pub struct Options {
@@ -51,6 +52,9 @@ pub struct Options {
     /// The daemons' `idle_latency_us`: no core enters an idle state that takes longer to leave.
     #[arg(long, value_name = "US")]
     idle_latency_us: Option<u32>,
+    /// Also with a black box.
+    #[arg(long)]
+    recorder: bool,
     /// A folder with the program punctuald; may be given several times [default: that of this program].
     #[arg(long, value_name = "FOLDER")]
     bin: Vec<PathBuf>,
@@ -101,17 +105,22 @@ pub fn run(options: &Options) -> Result<(), Error> {
     };
     let package = Package::new(networks::tiny(1), Calibration::default())?;
     let folder = folder(&package, [first, last], options)?;
-    Programs::new(None).profile(&folder.path("tiny.toml"))?;
+    Programs::new(None).profile(&folder.path(MANIFEST))?;
     let mut sides = vec![Side::Loop(&package, last)];
     let mut names = vec!["loop".to_owned()];
     let given = options.bin.iter().map(|bin| Some(bin.as_path()));
     let own = options.bin.is_empty().then_some(None);
     for bin in given.chain(own) {
-        names.push(match bin {
+        let name = match bin {
             None => "punctuald".to_owned(),
             Some(bin) => format!("punctuald of {}", bin.display()),
-        });
-        sides.push(Side::Daemon(Programs::new(bin), &folder));
+        };
+        if options.recorder {
+            names.push(format!("{name}, recording"));
+            sides.push(Side::Daemon(Programs::new(bin), folder.path(RECORDED)));
+        }
+        names.push(name);
+        sides.push(Side::Daemon(Programs::new(bin), folder.path(MANIFEST)));
     }
     // By side: with the camera on each core.
     let mut tallies = vec![[(); 2].map(|()| Tally::new()); sides.len()];
@@ -145,6 +154,10 @@ pub fn run(options: &Options) -> Result<(), Error> {
 }
 
 const SIDE: u32 = 24;
+
+/// Without a recorder, and with one.
+const MANIFEST: &str = "tiny.toml";
+const RECORDED: &str = "recorded.toml";
 
 fn folder(
     package: &Package,
@@ -181,13 +194,17 @@ queue_depth = 32
 frame = {{ format = "rgb8", width = {SIDE}, height = {SIDE}, crop = [{SIDE}, {SIDE}] }}
 "#
     );
-    folder.write("tiny.toml", manifest.as_bytes())?;
+    folder.write(MANIFEST, manifest.as_bytes())?;
+    let directory = folder.path("recordings");
+    let recorder = format!("\n[recorder]\ndirectory = {directory:?}\n");
+    folder.write(RECORDED, (manifest + &recorder).as_bytes())?;
     Ok(folder)
 }
 
 /// Who answers.
 enum Side<'s> {
-    Daemon(Programs, &'s Folder),
+    /// With this manifest.
+    Daemon(Programs, PathBuf),
     Loop(&'s Package, usize),
 }
 
@@ -222,7 +239,7 @@ const LIMIT_NS: u64 = 20_000_000_000;
 impl Side<'_> {
     fn turn(&self, camera: &Camera<'_>) -> Result<Tally, Error> {
         match self {
-            Self::Daemon(programs, folder) => of_daemon(programs, folder, camera),
+            Self::Daemon(programs, manifest) => of_daemon(programs, manifest, camera),
             Self::Loop(package, core) => {
                 let looped = Looped::start(package.network(), *core)?;
                 let tid = looped.tid();
@@ -238,11 +255,11 @@ impl Side<'_> {
     }
 }
 
-fn of_daemon(programs: &Programs, folder: &Folder, camera: &Camera<'_>) -> Result<Tally, Error> {
-    let socket = folder.path("socket");
+fn of_daemon(programs: &Programs, manifest: &Path, camera: &Camera<'_>) -> Result<Tally, Error> {
+    let socket = manifest.with_file_name("socket");
     // A profile that any machine keeps leaves much to warn of.
     let quiet = ["--log", "error"].map(OsStr::new);
-    let daemon = programs.daemon(&folder.path("tiny.toml"), &socket, quiet)?;
+    let daemon = programs.daemon(manifest, &socket, quiet)?;
     let tally = served(&daemon, &socket, camera);
     programs::stop(daemon)?;
     tally

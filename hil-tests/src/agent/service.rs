@@ -87,6 +87,8 @@ impl Service<'_> {
         let child = Command::new(&self.options.command[0])
             .args(&self.options.command[1..])
             .env("NOTIFY_SOCKET", &self.options.notify)
+            // Each daemon keeps a black box: its second scheduler checks every decision.
+            .env("STATE_DIRECTORY", self.options.log.with_extension("state"))
             .envs(watchdog)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

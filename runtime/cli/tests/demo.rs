@@ -8,6 +8,10 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use punctual_core::Action;
+use punctual_plan::Policies;
+use punctual_recording::replay::replay;
+use punctual_recording::{Entry, Recording};
 use serde_json::Value;
 
 /// Share of a real-time task's frames that may be late beyond the stalls that the probe saw. The promise is zero,
@@ -126,6 +130,34 @@ fn at_the_default_load_every_frame_is_answered_and_on_time() {
     // It has no deadline to keep.
     assert!(count(watch, "without_deadline") > 0, "{watch}");
     assert_eq!((count(watch, "on_time"), count(watch, "late")), (0, 0));
+}
+
+#[test]
+#[ignore = "real time: run by .ci/run"]
+fn a_recording_of_the_demo_decides_the_same_and_has_every_frame() {
+    let name = format!("punctual-demo-{}.mcap", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    let path = file.to_str().expect("a path in UTF-8");
+    let result = demo(&["--seconds", "3", "--overload", "16", "--record", path]);
+    let bytes = std::fs::read(&file).expect("it was written");
+    std::fs::remove_file(&file).expect("it is there");
+    let recording = Recording::of(&bytes).expect("a recording");
+    let setting = recording.setting().expect("it has one");
+    let policy = Policies::shipped().written(&setting.policy);
+    let policy = policy.expect("the demo's policy ships");
+    let done = replay(recording.entries(), &setting.config, &policy).expect("it decides the same");
+    assert_eq!((done.lost, done.skipped), (0, 0), "{done:?}");
+    let is_verdict = |action: &Action| matches!(action, Action::Reply(_));
+    let verdicts: usize = recording
+        .entries()
+        .map(|entry| match entry {
+            Ok(Entry::Step(step)) => step.actions.iter().filter(|it| is_verdict(it)).count(),
+            _ => 0,
+        })
+        .sum();
+    let tasks = result["tasks"].as_array().expect("a list of tasks");
+    let submitted: u64 = tasks.iter().map(|task| count(task, "submitted")).sum();
+    assert_eq!(verdicts as u64, submitted);
 }
 
 #[test]

@@ -57,8 +57,8 @@ pub fn page(
     let colours = tasks.iter().enumerate();
     page.key(colours.map(|(task, name)| (name.as_str(), Mark::Box(Colour::of(task)))));
     page.paragraph(Text::soft(
-        "A pale bar is a frame, from its capture to its verdict; in it stand its preparation and its stages, and a dark line where it is due. \
-         With a red outline: late, or over its budget. With a broken one: not answered, preempted or failed. A pointer on a bar \
+        "A pale bar is a frame, from its capture to its verdict; in it stand its preparation and its stages, and behind it a thin line to where it was due. \
+         x2 are two frames in a batch. With a red outline: late, or over its budget. With a broken one: not answered, preempted or failed. A pointer on a bar \
          shows what belongs to the same frame, and a click keeps it. Wheel or + and -: zoom; drag or arrow keys: move; double \
          click or 0: all.",
     ));
@@ -250,7 +250,7 @@ struct Inked {
     task: Option<TaskId>,
     shape: Shape,
     is_bad: bool,
-    label: String,
+    labels: Vec<String>,
     title: String,
     threads: Vec<u64>,
 }
@@ -263,7 +263,7 @@ impl Inked {
             task: None,
             shape: Shape::Full,
             is_bad: false,
-            label: String::new(),
+            labels: Vec::new(),
             title,
             threads: Vec::new(),
         }
@@ -346,7 +346,7 @@ impl<'s> Picture<'s> {
         }
         let mut members = run.members.iter().filter_map(|member| member.frame);
         let ink = Inked {
-            label: words::run(run, self.names),
+            labels: self.labels_of(run),
             task: members.next().map(|frame| frame.task),
             shape: shape_of(run),
             is_bad: run.overrun() > Nanos::ZERO,
@@ -354,6 +354,20 @@ impl<'s> Picture<'s> {
             ..Inked::new(self.title_of(run))
         };
         self.add(Track::Partition(run.partition), from, to, vec![ink]);
+    }
+
+    /// The longest first. Without its name the task is clear from the colour.
+    fn labels_of(&self, run: &Run) -> Vec<String> {
+        let long = words::run(run, self.names);
+        let short = format!("stage {}", run.stage.0);
+        match run.members.len() {
+            0 | 1 => vec![long, short],
+            frames => vec![
+                format!("{long} x{frames}"),
+                format!("{short} x{frames}"),
+                format!("x{frames}"),
+            ],
+        }
     }
 
     fn title_of(&self, run: &Run) -> String {
@@ -389,7 +403,8 @@ impl<'s> Picture<'s> {
             Verdict::Failed(_) => (Shape::Hollow, true),
         };
         let bar = Inked {
-            label: words::frame(submission.id),
+            to: Some(end),
+            labels: vec![words::frame(submission.id)],
             title: words::story(frame, self.names),
             shape,
             is_bad,
@@ -397,9 +412,14 @@ impl<'s> Picture<'s> {
         };
         let mut bars = vec![bar];
         bars.extend(self.parts(submission));
-        if let Some(due) = frame.due() {
+        // Until it is due its lane is its own: in another frame's bar the line would be taken for that one's.
+        let mut until = end;
+        if let Some(due) = frame.due()
+            && !matches!(verdict, Verdict::Rejected(_))
+        {
+            until = end.max(due);
             let bar = Inked {
-                from: Some(due),
+                from: Some(end.min(due)),
                 to: Some(due),
                 title: format!("{} is due", words::frame(submission.id)),
                 shape: Shape::Due,
@@ -407,7 +427,7 @@ impl<'s> Picture<'s> {
             };
             bars.push(bar);
         }
-        self.add(Track::Task(submission.id.task), from, end, bars);
+        self.add(Track::Task(submission.id.task), from, until, bars);
         self.threads_bars(submission, frame.sent);
     }
 
@@ -417,7 +437,7 @@ impl<'s> Picture<'s> {
             return;
         }
         let bar = Inked {
-            label: words::frame(submission.id),
+            labels: vec![words::frame(submission.id)],
             title: format!("{}: no verdict", words::frame(submission.id)),
             shape: Shape::Hollow,
             ..self.of_frame(submission)
@@ -437,10 +457,10 @@ impl<'s> Picture<'s> {
                 to: Some(part.to),
                 title: format!(
                     "{}: {:.3} ms",
-                    part.name,
+                    part.name(),
                     words::ms(part.to.since(part.from))
                 ),
-                label: part.name,
+                labels: part.names,
                 shape: Shape::Part,
                 ..self.of_frame(submission)
             });
@@ -553,7 +573,7 @@ impl<'s> Picture<'s> {
                 .map_or(tasks, |task| task.index().min(tasks)),
             shape: placed.ink.shape,
             is_bad: placed.ink.is_bad,
-            label: placed.ink.label,
+            labels: placed.ink.labels,
             title: placed.ink.title,
             threads: placed.ink.threads,
         };

@@ -418,7 +418,7 @@ fn parts(submission: &Submission, names: &Names) -> Vec<Part> {
     let part = |spent: Spent| Part {
         from: spent.from,
         to: spent.to,
-        what: named(&spent.name),
+        what: named(spent.name()),
     };
     parts::of(submission, names).into_iter().map(part).collect()
 }

@@ -6,8 +6,13 @@
 
   const chart = (holder) => {
     const data = JSON.parse(holder.querySelector("script").textContent);
-    const bars = data.bars.map(([[row, lane, from, to], [colour, shape, bad], label, title, threads]) =>
-      ({ row, lane, from, to, colour, shape, bad, label, title, threads }));
+    const bars = data.bars.map(([[row, lane, from, to], [colour, shape, bad], labels, title, threads]) =>
+      ({ row, lane, from, to, colour, shape, bad, labels, title, threads, parts: [] }));
+    // Parts stand behind their bar.
+    let whole = null;
+    for (const bar of bars) {
+      if (bar.shape === "part") whole?.parts.push(bar); else if (bar.shape !== "due") whole = bar;
+    }
     let height = TOP;
     data.rows.forEach((row, index) => {
       const begins = index === 0 || data.rows[index - 1].group !== row.group;
@@ -28,14 +33,35 @@
     const box = (bar, x) => {
       const row = data.rows[bar.row], top = row.top + bar.lane * LANE;
       const left = Math.max(x(bar.from), LEFT), right = Math.min(x(bar.to), WIDTH);
-      if (bar.shape === "tick" || bar.shape === "due") {
-        return element("rect", { x: x(bar.from) - (bar.shape === "due" ? 0.75 : 0.5), y: top, rx: 0,
-          width: bar.shape === "due" ? 1.5 : 1, height: LANE - 2 }, svg);
+      if (bar.shape === "tick") {
+        return element("rect", { x: x(bar.from) - 0.5, y: top, rx: 0, width: 1, height: LANE - 2 }, svg);
+      }
+      if (bar.shape === "due") {
+        const middle = top + LANE / 2 - 1;
+        return element("path", { d: `M${left} ${middle}H${x(bar.to)}M${x(bar.to)} ${top}v${LANE - 2}` }, svg);
       }
       const inset = bar.shape === "part" ? 3 : 0;
       const width = Math.max(right - left, 0.75);
       return element("rect", { x: left, y: top + inset, width, height: LANE - 2 - 2 * inset,
         rx: Math.min(2, width / 5) }, svg);
+    };
+    // Where a label of this width covers none of its parts.
+    const room = (bar, x, width) => {
+      let left = Math.max(x(bar.from), LEFT);
+      for (const part of bar.parts) {
+        if (x(part.from) - left >= width) return left;
+        left = Math.max(left, x(part.to));
+      }
+      return Math.min(x(bar.to), WIDTH) - left >= width ? left : null;
+    };
+    const write = (bar, x) => {
+      for (const label of bar.labels) {
+        const left = room(bar, x, label.length * 6.2 + 8);
+        if (left === null) continue;
+        const top = data.rows[bar.row].top + bar.lane * LANE;
+        element("text", { class: `label in-${bar.shape}`, x: left + 4, y: top + 12 }, svg).textContent = label;
+        return;
+      }
     };
     const draw = (from, to) => {
       svg.replaceChildren();
@@ -75,11 +101,7 @@
           under = null;
           if (kept === null) shown(null);
         });
-        const left = Math.max(x(bar.from), LEFT), width = Math.min(x(bar.to), WIDTH) - left;
-        if (bar.label.length * 6.2 + 8 < width && bar.shape !== "tick" && bar.shape !== "due") {
-          const top = data.rows[bar.row].top + bar.lane * LANE;
-          element("text", { class: `label in-${bar.shape}`, x: left + 4, y: top + 12 }, svg).textContent = bar.label;
-        }
+        if (bar.shape !== "tick") write(bar, x);
       }
       shown(kept);
     };

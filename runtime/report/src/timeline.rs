@@ -42,7 +42,7 @@ pub enum Shape {
     Hollow,
     /// A line at its beginning.
     Tick,
-    /// A line that says that something is due.
+    /// A line at its end, where something is due, and a thin one from its beginning to there.
     Due,
 }
 
@@ -58,8 +58,8 @@ pub struct Bar {
     pub shape: Shape,
     /// Whether something is wrong: it gets an outline that shows it.
     pub is_bad: bool,
-    /// Written into it where there is room.
-    pub label: String,
+    /// The first for which there is room is written into it.
+    pub labels: Vec<String>,
     /// Shown where a pointer rests on it.
     pub title: String,
     /// Bars with a number in common are shown together.
@@ -69,10 +69,11 @@ pub struct Bar {
 /// As a list: a page has thousands of them.
 impl Serialize for Bar {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let labels: Vec<_> = self.labels.iter().map(|label| printable(label)).collect();
         (
             (self.row, self.lane, self.from, self.to),
             (self.colour, self.shape, u8::from(self.is_bad)),
-            printable(&self.label),
+            labels,
             printable(&self.title),
             &self.threads,
         )
@@ -113,7 +114,7 @@ mod tests {
             colour: 0,
             shape: Shape::Full,
             is_bad: true,
-            label: "a\u{1b}".to_owned(),
+            labels: vec!["ab\u{1b}".to_owned(), "a".to_owned()],
             title: "</script>".to_owned(),
             threads: vec![7],
         };
@@ -132,7 +133,7 @@ mod tests {
         let mut page = Page::new("a recording");
         page.timelines([&timeline]);
         let html = page.html();
-        let data = r#""bars":[[[0,0,1.5,2.5],[0,"full",1],"a?","\u003c/script>",[7]]]"#;
+        let data = r#""bars":[[[0,0,1.5,2.5],[0,"full",1],["ab?","a"],"\u003c/script>",[7]]]"#;
         assert!(html.contains(data), "{html}");
         assert!(html.contains(r##""colours":["#0072b2"]"##), "{html}");
         assert!(html.contains("querySelectorAll(\".timeline\")"));

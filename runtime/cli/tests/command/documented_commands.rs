@@ -13,6 +13,8 @@ const NOT_RUN: &[(&str, &str)] = &[
         "serves until a signal: the daemon's own tests",
     ),
     ("punctual camera", "needs such a daemon: tests/demo.rs"),
+    ("record dump", "needs such a daemon: record.rs"),
+    ("explain --socket", "needs such a daemon: record.rs"),
     ("punctual profile", "minutes; a quick one is run first"),
     (
         "resnet.onnx --normalise imagenet --answer classes --verify",

@@ -16,6 +16,7 @@ mod explained;
 mod inspect;
 mod manuals;
 mod profile_gpu;
+mod record;
 mod share;
 mod sibling;
 mod special_files;

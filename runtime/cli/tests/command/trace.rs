@@ -346,3 +346,33 @@ fn what_is_no_recording_or_cut_off_is_said_and_what_is_whole_is_drawn() {
         "{cut:?}"
     );
 }
+
+#[test]
+fn the_python_of_the_page_reads_a_recording() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/recordings.md")).expect("a page");
+    let (_, code) = page.split_once("```python\n").expect("it has some");
+    let (code, _) = code.split_once("```").expect("it ends");
+    let python = |code: &str| {
+        let mut python = Command::new("python3");
+        // Where CI puts packages of Python.
+        python.env("PYTHONPATH", root.join("target/python"));
+        python.args(["-c", code]);
+        python.current_dir(scratch("page", &[])).output()
+    };
+    if !python("import mcap.reader").is_ok_and(|output| output.status.success()) {
+        eprintln!(
+            "skipped: `python3 -m pip install --target target/python mcap` brings the reader"
+        );
+        return;
+    }
+    // It prints frames that were not answered on time, of which there are none; so those that were.
+    let all = code.replace("!= \"on-time\"", "== \"on-time\"");
+    assert_ne!(all, code);
+    for (code, lines) in [(code, 0), (&all, FRAMES as usize)] {
+        let output = python(code).expect("it starts");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(printed.lines().count(), lines, "{printed}");
+    }
+}

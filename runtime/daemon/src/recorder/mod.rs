@@ -60,8 +60,8 @@ use triggers::Triggers;
 // What the plan counts is what is taken.
 const _: () = assert!(CELL_BYTES as u64 <= RECORDER_CELL_BYTES);
 
-/// Black boxes that wait for the disk, or segments of everything: what the disk has no room for is not kept twice.
-const WORK_MAX: usize = WAITING_SECONDS as usize;
+/// Segments of everything that wait for the disk: together less than a black box.
+const SEGMENTS_MAX: usize = WAITING_SECONDS as usize;
 
 /// Orders that wait for the collector's next look.
 const ORDERS_MAX: usize = 4;
@@ -241,7 +241,13 @@ impl Recorder {
         let about = About::of(validated, box_sink.as_ref());
         let disk = Disk::new(directory, about, Arc::clone(&counts));
         let (orders, ordered) = bounded(ORDERS_MAX);
-        let (work, to_write) = bounded(WORK_MAX);
+        // Of a black box that waits for a disk, all is kept until it is written: one.
+        let waiting = if mode == RecorderMode::All {
+            SEGMENTS_MAX
+        } else {
+            1
+        };
+        let (work, to_write) = bounded(waiting);
         let gate = Arc::default();
         let (sinks, sources) = pools(plan, &gate);
         let (pictures, encoded) = Pictures::start(plan, sources, box_source, gate)?.unzip();

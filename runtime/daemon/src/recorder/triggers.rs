@@ -94,6 +94,7 @@ impl Triggers {
     fn decided(&mut self, action: &Action) -> Option<Trigger> {
         match action {
             Action::Infer(infer) if infer.criticality == Criticality::RealTime => {
+                self.forget_unreported();
                 self.running.push(Running {
                     action: infer.id,
                     budget: self.budget(infer),
@@ -109,6 +110,13 @@ impl Triggers {
         }
     }
 
+    /// An action that the device never reports would stay.
+    fn forget_unreported(&mut self) {
+        if self.running.len() >= 2 * self.config.partitions.len() {
+            self.running.remove(0);
+        }
+    }
+
     fn budget(&self, infer: &Infer) -> Nanos {
         let stage = &self.config.models[infer.model.index()].stages[infer.stage.index()];
         let mut times = stage.times.iter();
@@ -119,12 +127,132 @@ impl Triggers {
     fn ended(&mut self, action: ActionId) -> Option<Running> {
         let mut running = self.running.iter();
         let at = running.position(|running| running.action == action)?;
-        Some(self.running.swap_remove(at))
+        Some(self.running.remove(at))
     }
 
     fn finished(&mut self, finished: &Finished) -> Option<Trigger> {
         let running = self.ended(finished.action)?;
         let limit = running.budget.saturating_mul(OVERRUN_TIMES);
         (finished.measured > limit).then_some(Trigger::Overrun)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::{
+        ClientId, Instant, ModelId, PartitionId, PunctualConfig, Reply, StageId, TaskId, Ticket,
+        Window,
+    };
+    use punctual_policy_testing::plans::random_plan;
+    use punctual_types::Random;
+
+    use super::*;
+
+    fn triggers() -> Triggers {
+        let reserved = |seed| {
+            let config = random_plan(&PunctualConfig::default(), &mut Random::new(seed));
+            let is_first_reserved = config.tasks.first().is_some_and(|task| task.reserved);
+            is_first_reserved.then_some(config)
+        };
+        Triggers::new(&(0..).find_map(reserved).expect("many"))
+    }
+
+    fn step(event: Event, actions: Vec<Action>) -> Step {
+        Step {
+            now: Instant::ZERO,
+            took: Nanos::ZERO,
+            event,
+            actions,
+        }
+    }
+
+    fn infer(id: u64, criticality: Criticality) -> Action {
+        Action::Infer(Infer {
+            id: ActionId(id),
+            partition: PartitionId(0),
+            model: ModelId(0),
+            stage: StageId(0),
+            batch: 1,
+            members: heapless::Vec::new(),
+            window: Window {
+                earliest: Instant::ZERO,
+                latest: Instant::ZERO,
+            },
+            criticality,
+        })
+    }
+
+    fn finished(id: u64, measured: Nanos) -> Event {
+        Event::Finished(Finished {
+            action: ActionId(id),
+            started: Instant::ZERO,
+            measured,
+            members: heapless::Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_real_time_stage_of_twice_its_budget_is_an_incident() {
+        let mut triggers = triggers();
+        let Action::Infer(of) = infer(0, Criticality::RealTime) else {
+            unreachable!("it is one");
+        };
+        let budget = triggers.budget(&of);
+        let cases = [
+            (Criticality::RealTime, budget.saturating_mul(2), None),
+            (
+                Criticality::RealTime,
+                budget.saturating_mul(2) + Nanos::new(1),
+                Some(Trigger::Overrun),
+            ),
+            (Criticality::BestEffort, budget.saturating_mul(9), None),
+        ];
+        for (id, (criticality, measured, expected)) in (1..).zip(cases) {
+            assert_eq!(
+                triggers.look(&step(Event::Tick, vec![infer(id, criticality)])),
+                None
+            );
+            let found = triggers.look(&step(finished(id, measured), Vec::new()));
+            assert_eq!(found, expected, "{criticality:?} {measured:?}");
+        }
+        // Nothing is known of it any more.
+        assert_eq!(
+            triggers.look(&step(finished(2, Nanos::MAX), Vec::new())),
+            None
+        );
+    }
+
+    #[test]
+    fn actions_that_are_never_reported_take_no_room_for_ever() {
+        let mut triggers = triggers();
+        for id in 0..1_000 {
+            triggers.look(&step(Event::Tick, vec![infer(id, Criticality::RealTime)]));
+        }
+        assert_eq!(triggers.running.len(), 2 * triggers.config.partitions.len());
+        let found = triggers.look(&step(finished(999, Nanos::MAX), Vec::new()));
+        assert_eq!(found, Some(Trigger::Overrun), "the newest is known");
+    }
+
+    #[test]
+    fn a_late_answer_counts_if_it_was_promised() {
+        let mut triggers = triggers();
+        let reply = Reply {
+            request: None,
+            task: TaskId(0),
+            ticket: Ticket {
+                client: ClientId(0),
+                slot: 0,
+                sequence: 0,
+            },
+            verdict: Verdict::Late,
+            answer: None,
+            captured: Instant::ZERO,
+            deadline: Instant::ZERO,
+            delivered: None,
+        };
+        let late = step(Event::Tick, vec![Action::Reply(reply)]);
+        assert_eq!(triggers.look(&late), Some(Trigger::LatePromise));
+        triggers.config.tasks[0].reserved = false;
+        assert_eq!(triggers.look(&late), None);
     }
 }

@@ -93,14 +93,15 @@ pub fn assert_serves(policy: &str) {
     assert!(answered >= FRAMES, "{policy}: {answered} answers");
 }
 
-/// The daemon of the crate that is tested: `punctuald`, or `punctual-lab daemon`.
+/// The daemon of the crate that is tested: `punctuald`, or `daemon` of `punctual` or `punctual-lab`.
 fn program() -> Command {
     const DAEMON: Option<&str> = option_env!("CARGO_BIN_EXE_punctuald");
     const LAB: Option<&str> = option_env!("CARGO_BIN_EXE_punctual-lab");
+    const COMMAND: Option<&str> = option_env!("CARGO_BIN_EXE_punctual");
     if let Some(path) = DAEMON {
         return Command::new(path);
     }
-    let mut command = Command::new(LAB.expect("one of the two is built"));
+    let mut command = Command::new(LAB.or(COMMAND).expect("one of them is built"));
     command.arg("daemon");
     command
 }
@@ -249,6 +250,8 @@ impl Folder {
             .arg(self.path("report.json"))
             // Not the one of the user who runs the tests.
             .env_remove("PUNCTUAL_LOG")
+            // Each daemon records, and its recorder's scheduler takes each step again.
+            .env("STATE_DIRECTORY", self.path("state"))
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command
@@ -414,6 +417,9 @@ pub fn assert_accounts(report: &Report) {
         let verdicts = task.on_time + task.late + task.rejected.total() + task.failed.total();
         assert_eq!(task.submitted, verdicts + task.open + task.lost, "{task:?}");
         assert_eq!(task.open + task.lost, 0, "{task:?}");
+    }
+    if let Some(recorder) = &report.recorder {
+        assert_eq!(recorder.differing, 0, "{recorder:?}");
     }
 }
 

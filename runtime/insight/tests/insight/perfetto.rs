@@ -32,9 +32,9 @@ fn steps(recorded: &Recorded) -> impl Iterator<Item = &Step> {
     })
 }
 
-/// Where CI puts the packages `perfetto` and `protobuf`.
+/// Where CI puts packages of Python.
 fn packages() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/perfetto")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python")
 }
 
 fn python(arguments: &[&str]) -> Command {
@@ -72,7 +72,7 @@ fn every_frame_run_and_step_is_in_the_trace() {
 fn traces_are_what_perfetto_publishes_a_trace_to_be() {
     if !can_decode() {
         println!(
-            "skipped: `python3 -m pip install --no-deps --target target/perfetto perfetto protobuf` brings the decoder"
+            "skipped: `python3 -m pip install --no-deps --target target/python perfetto protobuf` brings the decoder"
         );
         return;
     }

@@ -53,6 +53,40 @@ fn a_page_has_every_row_and_needs_no_other_file() {
     assert!(bars.len() > 300);
 }
 
+#[test]
+fn until_a_frame_is_due_its_lane_is_its_own() {
+    let (_, data) = drawn(&long_run(), ALL);
+    let bars = data["bars"].as_array().expect("bars");
+    let of = |shape: &'static str| bars.iter().filter(move |bar| bar[1][1] == shape);
+    let place = |bar: &Value| (bar[0][0].as_u64(), bar[0][1].as_u64());
+    assert!(of("due").count() > 10);
+    for due in of("due") {
+        let others = of("frame").filter(|bar| place(bar) == place(due) && bar[4] != due[4]);
+        for other in others {
+            let is_apart = other[0][2].as_f64() >= due[0][3].as_f64()
+                || other[0][3].as_f64() <= due[0][2].as_f64();
+            assert!(is_apart, "{due} in {other}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_says_how_many_frames_it_has() {
+    let (_, data) = drawn(&long_run(), ALL);
+    let bars = data["bars"].as_array().expect("bars");
+    let runs = bars.iter().filter(|bar| bar[1][1] == "full");
+    let mut batches = 0;
+    for run in runs {
+        let frames = run[4].as_array().map_or(0, Vec::len);
+        let labels = run[2].as_array().expect("labels");
+        if frames > 1 {
+            batches += 1;
+            assert_eq!(labels.last(), Some(&Value::from(format!("x{frames}"))));
+        }
+    }
+    assert!(batches > 0);
+}
+
 /// Makes a verdict in the middle of a recording a late one, and returns its time.
 fn make_late(recorded: &mut Recorded) -> Instant {
     let middle = recorded.entries.len() / 2;

@@ -312,7 +312,7 @@ fn recorder(mode: RecorderMode) -> Option<MemoryItem> {
 pub const PICTURE_BUFFERS: u64 = 4;
 
 /// Seconds of everything that wait for the disk at most.
-pub const WAITING_SECONDS: u64 = 8;
+pub const WAITING_SECONDS: u64 = 4;
 
 /// What the pictures of a second take where everything is written.
 const PICTURE_BYTES_OF_ALL: u64 = 1 << 20;
