@@ -18,7 +18,7 @@ use super::pictures::{Gate, PictureSource, Subject};
 /// How often it looks: a client of 100 frames a second fills two of its buffers meanwhile. No real-time thread wakes it.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Of 100: what people look at is large enough, and a crop of 192x192 has some 5 kB.
+/// Of 100. A noisy crop of 192x192 has 15 kB.
 const QUALITY: u8 = 75;
 
 const SECOND_NS: u64 = 1_000_000_000;

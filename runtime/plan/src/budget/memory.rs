@@ -324,8 +324,9 @@ impl RecorderPlan {
     pub const fn picture_bytes_a_second(&self) -> u64 {
         match self.mode {
             RecorderMode::BlackBox => {
-                let seconds = self.length.as_nanos() / 1_000_000_000;
-                BLACK_BOX_BYTES / 2 / if seconds == 0 { 1 } else { seconds }
+                // A second's share may be saved up and spent in addition.
+                let seconds = self.length.as_nanos() / 1_000_000_000 + 1;
+                BLACK_BOX_BYTES / 2 / seconds
             }
             RecorderMode::All => PICTURE_BYTES_OF_ALL,
             RecorderMode::Off => 0,
