@@ -33,6 +33,7 @@ mod frame;
 mod gray;
 mod picture;
 mod resize;
+mod rgb;
 mod spec;
 mod tensor;
 mod yuv;

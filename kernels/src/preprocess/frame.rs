@@ -109,7 +109,8 @@ impl CropRows {
         self.planes.iter().map(RowSpan::copy_len).sum()
     }
 
-    pub(super) fn copy_len_max(frame: &FrameLayout, crop: Size) -> usize {
+    /// Bytes that a private copy of a crop has at most, whatever its position.
+    pub fn copy_len_max(frame: &FrameLayout, crop: Size) -> usize {
         let (width, height) = (crop.width as usize, crop.height as usize);
         match frame.format {
             // From an odd position on, an even crop touches one more chroma column and row.

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use punctual_core::{Failure, ModelId, Nanos, RequestId, TaskId};
+use punctual_core::{Failure, Instant, ModelId, Nanos, RequestId, TaskId, Ticket};
 use punctual_device::InputBuffers;
 use punctual_events::RtEvent;
 use punctual_ipc::{PayloadReader, Rows};
-use punctual_kernels::preprocess::{NotFinite, PlanarOutput, Preprocessor};
+use punctual_kernels::preprocess::{CropRows, NotFinite, PlanarOutput, Preprocessor};
 use punctual_plan::VectorPlan;
 use punctual_platform::clock;
 use punctual_platform::doorbell::LOOK_NS;
@@ -19,6 +19,7 @@ use punctual_types::FrameLayout;
 use crate::channels::IntakeEnds;
 use crate::drain::Flag;
 use crate::messages::{IntakeOrder, Payload, Prepared};
+use crate::recorder::{PictureSink, Subject};
 use crate::rt_events::emit;
 
 /// What the intake thread of one client slot works with.
@@ -38,6 +39,8 @@ pub struct Intake {
     pub attends: bool,
     /// Of the client that holds the slot now.
     pub reader: Option<PayloadReader>,
+    /// Pictures are recorded there; none: nowhere.
+    pub pictures: Option<PictureSink>,
 }
 
 /// A task whose network reads what is prepared here.
@@ -69,8 +72,7 @@ impl Intake {
                         task,
                         payload,
                     } => {
-                        let answer = self.prepare(request, task, payload);
-                        self.answer(answer);
+                        self.prepare(request, task, payload);
                         prepared = true;
                     }
                     IntakeOrder::Retire => self.retire(),
@@ -96,7 +98,7 @@ impl Intake {
         });
     }
 
-    fn prepare(&mut self, request: RequestId, task: TaskId, payload: Payload) -> Prepared {
+    fn prepare(&mut self, request: RequestId, task: TaskId, payload: Payload) {
         let started = clock::now_ns();
         let ready = self.copy_and_convert(request.buffer, task, payload);
         if ready == Err(Failure::Payload) {
@@ -105,22 +107,55 @@ impl Intake {
                 slot: payload.slot,
             });
         }
-        Prepared {
+        self.answer(Prepared {
             request,
             measured: Nanos::new(clock::now_ns() - started),
-            ready,
+            ready: ready.map(|_| ()),
+        });
+        // Behind the answer: no frame waits for its own picture.
+        if let Ok(crop) = ready {
+            self.record(payload, crop);
         }
+    }
+
+    /// Records the crop, which was copied, or the frame that it is of.
+    fn record(&mut self, payload: Payload, crop: CropRows) {
+        let (Some(pictures), Some(reader)) = (&mut self.pictures, &self.reader) else {
+            return;
+        };
+        let whole = || CropRows::whole(&FrameLayout::from(*reader.frame()));
+        let rows = pictures.of_frames.then(whole).transpose();
+        let Ok(of_frame) = rows else {
+            return;
+        };
+        let subject = Subject {
+            task: self.own.task,
+            ticket: Ticket {
+                client: self.ends.client,
+                slot: payload.slot,
+                sequence: payload.sequence,
+            },
+            captured: Instant::from_nanos(payload.captured_ns),
+            rows: of_frame.unwrap_or(crop),
+        };
+        pictures.write(subject, clock::now_ns(), |copy| match of_frame {
+            Some(rows) => read_rows(reader, payload, &rows, copy).is_ok(),
+            None => {
+                copy.copy_from_slice(&self.copy[..copy.len()]);
+                true
+            }
+        });
     }
 
     /// [`Failure::Payload`] when the payload cannot be read (a fault of the client) or the buffer is unavailable (a
     /// fault of the daemon), [`Failure::Vector`] for a number out of range, [`Failure::NotFinite`] for a tensor with
-    /// such a value: the request fails in any case.
+    /// such a value: the request fails in any case. Otherwise what was copied.
     fn copy_and_convert(
         &mut self,
         buffer: u16,
         task: TaskId,
         payload: Payload,
-    ) -> Result<(), Failure> {
+    ) -> Result<CropRows, Failure> {
         self.welcome();
         let reader = self.reader.as_ref().ok_or(Failure::Payload)?;
         let offload_to = self.offload_to.as_mut();
@@ -138,18 +173,7 @@ impl Intake {
         if !are_in_range(&self.numbers, &target.vectors) {
             return Err(Failure::Vector);
         }
-        for plane in crop.planes() {
-            let rows = Rows {
-                offset: plane.offset,
-                bytes: plane.len,
-                stride: plane.stride,
-                rows: plane.count,
-            };
-            let copy = &mut self.copy[plane.copy_offset..][..plane.len * plane.count];
-            reader
-                .read(payload.slot, payload.sequence, rows, copy)
-                .map_err(|_| Failure::Payload)?;
-        }
+        read_rows(reader, payload, &crop, &mut self.copy)?;
         let claimed = target.buffers.claim(buffer, target.model);
         let mut writer = claimed.map_err(|_| Failure::Payload)?;
         let mut numbers = &*self.numbers;
@@ -167,7 +191,8 @@ impl Intake {
             plane_stride: layout.plane_stride,
         };
         let prepared = target.preprocessor.run(&crop, &self.copy, output);
-        prepared.map_err(|NotFinite| Failure::NotFinite)
+        prepared.map_err(|NotFinite| Failure::NotFinite)?;
+        Ok(crop)
     }
 
     /// Takes over the reader of a client that came since.
@@ -196,6 +221,28 @@ impl Intake {
             .expect("the ring holds an answer to every order");
         self.ends.scheduler_bell.ring();
     }
+}
+
+/// Copies these rows out of the client's slot.
+fn read_rows(
+    reader: &PayloadReader,
+    payload: Payload,
+    rows: &CropRows,
+    copy: &mut [u8],
+) -> Result<(), Failure> {
+    for plane in rows.planes() {
+        let rows = Rows {
+            offset: plane.offset,
+            bytes: plane.len,
+            stride: plane.stride,
+            rows: plane.count,
+        };
+        let copy = &mut copy[plane.copy_offset..][..plane.len * plane.count];
+        reader
+            .read(payload.slot, payload.sequence, rows, copy)
+            .map_err(|_| Failure::Payload)?;
+    }
+    Ok(())
 }
 
 /// Whether all numbers, of vector after vector, are what the manifest allows; what is no number is not.

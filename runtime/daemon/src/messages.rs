@@ -16,6 +16,8 @@ pub struct Payload {
     pub crop_x: u32,
     /// Row of the crop's first pixel.
     pub crop_y: u32,
+    /// When it claims to have been captured, in ns.
+    pub captured_ns: u64,
 }
 
 /// From a client's port to the scheduler.

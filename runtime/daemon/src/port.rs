@@ -241,6 +241,7 @@ impl Port {
             sequence: descriptor.sequence,
             crop_x: descriptor.crop.x,
             crop_y: descriptor.crop.y,
+            captured_ns: descriptor.captured_ns,
         };
         self.announce(now);
         self.tell(Inbound::Arrived { arrival, payload });

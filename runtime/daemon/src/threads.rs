@@ -314,7 +314,7 @@ impl ThreadFactory<'_> {
     }
 
     fn intake(
-        &self,
+        &mut self,
         ends: IntakeEnds,
         devices: &DeviceSet,
     ) -> Result<ManagedThread<Intake>, StartupError> {
@@ -340,6 +340,7 @@ impl ThreadFactory<'_> {
             own,
             offload_to,
             reader: None,
+            pictures: self.sinks.picture(client),
             attends: looking::is_brief(self.plan(), task)
                 && looking::may_attend(&self.plan().threads, client),
         };
@@ -449,7 +450,7 @@ impl ThreadFactory<'_> {
         let starvable = starvable(self.plan(), self.probes);
         let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain)
             .on_partitions(starvable, Arc::clone(&self.attention))
-            .recorded_by(self.sinks.steps.take());
+            .recorded_by(self.sinks.steps.take(), self.sinks.boxes.take());
         let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
             self.plan(),

@@ -29,6 +29,7 @@ use crate::messages::{
     Answered, Inbound, IntakeOrder, Outbound, Payload, Prepared, Refusal, Refused,
 };
 use crate::metrics::{LateSpan, Metrics, count};
+use crate::recorder::BoxSink;
 use crate::rt_events::emit;
 use crate::starved::{HELD_NS_MIN, Starvable};
 use lending::MemberTasks;
@@ -61,6 +62,8 @@ pub struct DaemonWorld<D> {
     probes: Probes,
     /// None: nothing is recorded.
     recorder: Option<StepSink>,
+    /// None: no boxes are recorded.
+    boxes: Option<BoxSink>,
 }
 
 /// What buffers, areas and weights are used for.
@@ -268,6 +271,7 @@ impl<D: Device> DaemonWorld<D> {
             starvable: (0..partitions).map(|_| Starvable::default()).collect(),
             probes: Probes::default(),
             recorder: None,
+            boxes: None,
         }
     }
 
@@ -281,8 +285,12 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 
-    pub fn recorded_by(self, recorder: Option<StepSink>) -> Self {
-        Self { recorder, ..self }
+    pub fn recorded_by(self, recorder: Option<StepSink>, boxes: Option<BoxSink>) -> Self {
+        Self {
+            recorder,
+            boxes,
+            ..self
+        }
     }
 
     fn work(&self) -> Work {
@@ -551,6 +559,11 @@ impl<D: Device> DaemonWorld<D> {
         let areas = client.areas.as_mut();
         let delivered =
             areas.and_then(|areas| self.trackers.outputs.conclude(reply, client.gone, areas));
+        if let (Some(boxes), Some(_)) = (&mut self.boxes, delivered) {
+            let payload = client.payloads[usize::from(reply.ticket.slot)];
+            let outputs = &self.trackers.outputs;
+            outputs.look(reply, |area| boxes.write(reply, &payload, area));
+        }
         answered(reply, delivered)
     }
 

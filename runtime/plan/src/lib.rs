@@ -22,9 +22,9 @@ pub use punctual_diagnostics::Diagnostics;
 pub use budget::{
     ArrivalBound, BLACK_BOX_BYTES, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES,
     LOAD_BYTES_A_SECOND_ASSUMED, LaunchesNotProfiled, MemoryBudget, MemoryItem, MemoryRule,
-    ORDINARY_STACK_BYTES, PagingRule, PartitionReport, PlaceReport, PlaceUse, PreemptedStage,
-    PrepareNotProfiled, PromiseRule, Purpose, RECORDER_CELL_BYTES, RECORDER_CELLS, STACK_BYTES,
-    STRANGER_THREADS, StageNotProfiled, TaskReport, Unschedulable,
+    ORDINARY_STACK_BYTES, PICTURE_BUFFERS, PagingRule, PartitionReport, PlaceReport, PlaceUse,
+    PreemptedStage, PrepareNotProfiled, PromiseRule, Purpose, RECORDER_CELL_BYTES, RECORDER_CELLS,
+    STACK_BYTES, STRANGER_THREADS, StageNotProfiled, TaskReport, Unschedulable, WAITING_SECONDS,
 };
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, DeviceKind, Difference, Fact, Gpu, GpuHost, Host, OrtHost,
@@ -32,8 +32,8 @@ pub use inputs::{
     ProfileInput, Releases, Source, UnknownSource, WrittenPolicyError,
 };
 pub use manifest::{
-    LeaderWait, METRICS_SUFFIX, Margins, RecorderMode, RecorderPlan, RecorderRule, Scheduling,
-    SocketRule,
+    LeaderWait, METRICS_SUFFIX, Margins, Payloads, RecorderMode, RecorderPlan, RecorderRule,
+    Scheduling, SocketRule,
 };
 pub use needs::{ModelNeeds, Needs, PartitionNeeds};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};

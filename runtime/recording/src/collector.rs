@@ -8,6 +8,7 @@ use std::sync::Arc;
 use punctual_core::{Actions, Config, ConfigError, Instant, Nanos, PolicySpec, Scheduler};
 
 use crate::entry::{Entry, Note, Sent, Step};
+use crate::pictures::{Boxes, Picture};
 use crate::ring::Told;
 use crate::segment::Segment;
 
@@ -101,6 +102,14 @@ impl Collector {
 
     pub fn note(&mut self, note: Note) {
         self.segment.note(note);
+    }
+
+    pub fn picture(&mut self, picture: Picture) {
+        self.segment.picture(picture);
+    }
+
+    pub fn boxes(&mut self, boxes: Boxes) {
+        self.segment.boxes(boxes);
     }
 
     /// What was collected since the last segment; the next one begins at `now`.

@@ -14,6 +14,7 @@
 //! | reading one | [`Recording`] |
 //! | what became of its frames and stages | [`frames`] |
 //! | the same in JSON, which plots show | [`messages`] |
+//! | pictures, and what was seen on them | [`pictures`] |
 //! | whether the scheduler decides the same again | [`replay`](replay::replay) |
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ mod collector;
 mod entry;
 pub mod frames;
 pub mod messages;
+pub mod pictures;
 mod read;
 pub mod replay;
 pub mod ring;
@@ -33,6 +35,7 @@ mod write;
 pub use black_box::BlackBox;
 pub use collector::{Collector, SEGMENT};
 pub use entry::{CHANNEL, Entry, NOTES, Note, SCHEMA, Sent, Step};
+pub use pictures::{Boxes, ExitLabels, Labels, Picture, SeenBox};
 pub use read::{BYTES_MAX, End, Entries, ReadError, Recording};
 pub use segment::Segment;
 pub use setting::{Names, SETTING, Setting};

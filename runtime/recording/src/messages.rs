@@ -59,7 +59,7 @@ impl Topic {
 }
 
 /// Readers that plot know neither references nor alternatives of types.
-fn schema<T: JsonSchema>() -> Value {
+pub(crate) fn schema<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::default().for_serialize();
     settings.inline_subschemas = true;
     let schema = settings.into_generator().into_root_schema_for::<T>();

@@ -3,9 +3,10 @@
 use punctual_core::Instant;
 
 use crate::entry::{Entry, Note};
+use crate::pictures::{Boxes, Picture};
 
 /// The scheduler's state between two steps, and the entries from there to the next segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
     /// Its position since the scheduler was made.
     pub number: u64,
@@ -18,6 +19,8 @@ pub struct Segment {
     /// As they are written into a file, one behind the other.
     entries: Vec<u8>,
     notes: Vec<Note>,
+    pictures: Vec<Picture>,
+    boxes: Vec<Boxes>,
 }
 
 impl Segment {
@@ -30,6 +33,8 @@ impl Segment {
             to: from,
             entries: Vec::new(),
             notes: Vec::new(),
+            pictures: Vec::new(),
+            boxes: Vec::new(),
         }
     }
 
@@ -56,6 +61,26 @@ impl Segment {
         &self.notes
     }
 
+    pub fn picture(&mut self, picture: Picture) {
+        self.pictures.push(picture);
+    }
+
+    pub fn boxes(&mut self, boxes: Boxes) {
+        self.boxes.push(boxes);
+    }
+
+    /// What was seen on pictures, of this segment or of one before.
+    #[must_use]
+    pub fn seen(&self) -> &[Boxes] {
+        &self.boxes
+    }
+
+    /// Those that were encoded while it was the newest; their verdicts may be in another.
+    #[must_use]
+    pub fn pictures(&self) -> &[Picture] {
+        &self.pictures
+    }
+
     /// The time of its last step; where it begins, if it has none.
     #[must_use]
     pub const fn to(&self) -> Instant {
@@ -72,7 +97,10 @@ impl Segment {
     pub fn bytes(&self) -> usize {
         let notes = self.notes.iter().map(|note| note.json.capacity());
         let state = self.state.as_ref().map_or(0, Vec::capacity);
-        self.entries.capacity() + state + notes.sum::<usize>()
+        let pictures = self.pictures.iter().map(|picture| picture.jpeg.capacity());
+        let boxes = self.boxes.iter().map(|seen| size_of_val(&seen.boxes[..]));
+        let pictures = pictures.sum::<usize>() + boxes.sum::<usize>();
+        self.entries.capacity() + state + notes.sum::<usize>() + pictures
     }
 
     /// What followed its state.

@@ -5,12 +5,13 @@ use std::io::{Seek, Write};
 
 use mcap::records::MessageHeader;
 use mcap::{McapError, WriteOptions};
-use punctual_core::Instant;
+use punctual_core::{Action, ClientId, Instant, TaskId};
 
 use crate::entry::{CHANNEL, Entry, NOTES, Note, SCHEMA, Sent, Step};
 use crate::messages::{Message, Messages, Topic};
+use crate::pictures::{Boxes, Labels, Picture, PictureTopic, Time, annotation};
 use crate::segment::Segment;
-use crate::setting::{SETTING, Setting};
+use crate::setting::{Names, SETTING, Setting};
 
 #[derive(Debug, thiserror::Error)]
 #[error("the recording cannot be written: {}", cause(.0))]
@@ -31,6 +32,7 @@ pub struct Writer<W: Write + Seek> {
     plots: Option<Plots>,
     /// The channel of notes, if it has one.
     notes: Option<u16>,
+    pictures: Option<Pictures>,
     sequence: u32,
     /// Where other programs' clocks are, ahead of the scheduler's, in ns.
     ahead_ns: i64,
@@ -40,6 +42,24 @@ pub struct Writer<W: Write + Seek> {
 struct Plots {
     messages: Messages,
     channels: Vec<u16>,
+}
+
+/// What channels of pictures and their annotations are made from, once there is something for them.
+struct Pictures {
+    names: Names,
+    /// By task.
+    labels: Vec<Labels>,
+    image: u16,
+    annotations: u16,
+}
+
+impl Pictures {
+    const fn schema(&self, topic: PictureTopic) -> u16 {
+        match topic {
+            PictureTopic::Image => self.image,
+            PictureTopic::Annotations => self.annotations,
+        }
+    }
 }
 
 impl<W: Write + Seek> Writer<W> {
@@ -73,6 +93,7 @@ impl<W: Write + Seek> Writer<W> {
             channel,
             plots: None,
             notes: None,
+            pictures: None,
             sequence: 0,
             ahead_ns,
         };
@@ -93,6 +114,25 @@ impl<W: Write + Seek> Writer<W> {
             .file
             .add_channel(schema, NOTES, "json", &Default::default())?;
         self.notes = Some(channel);
+        Ok(self)
+    }
+
+    /// Adds pictures, and what verdicts say about them, of tasks of these names and labels. Without it, they are left out.
+    ///
+    /// # Errors
+    /// If nothing can be written.
+    pub fn with_pictures(mut self, names: &Names, labels: &[Labels]) -> Result<Self, WriteError> {
+        let mut schema = |topic: PictureTopic| {
+            let schema = topic.schema().to_string();
+            self.file
+                .add_schema(topic.schema_name(), "jsonschema", schema.as_bytes())
+        };
+        self.pictures = Some(Pictures {
+            names: names.clone(),
+            labels: labels.to_vec(),
+            image: schema(PictureTopic::Image)?,
+            annotations: schema(PictureTopic::Annotations)?,
+        });
         Ok(self)
     }
 
@@ -146,12 +186,19 @@ impl<W: Write + Seek> Writer<W> {
         for note in segment.notes() {
             self.note(note)?;
         }
+        for picture in segment.pictures() {
+            self.picture(picture)?;
+        }
+        for seen in segment.seen() {
+            self.boxes(seen)?;
+        }
         Ok(self.file.flush()?)
     }
 
     /// # Errors
     /// If it cannot be written.
     pub fn step(&mut self, step: Step) -> Result<(), WriteError> {
+        self.annotations(&step)?;
         self.entry(step.now, &Entry::Step(step))
     }
 
@@ -168,6 +215,76 @@ impl<W: Write + Seek> Writer<W> {
             Some(channel) => self.write(channel, note.at, note.json.as_bytes()),
             None => Ok(()),
         }
+    }
+
+    /// # Errors
+    /// If it cannot be written.
+    pub fn picture(&mut self, picture: &Picture) -> Result<(), WriteError> {
+        let Some(pictures) = &self.pictures else {
+            return Ok(());
+        };
+        let message = picture.message(&pictures.names, self.time_of_day(picture.captured));
+        let (task, client) = (picture.task, picture.ticket.client);
+        self.on_picture(
+            PictureTopic::Image,
+            task,
+            client,
+            picture.captured,
+            &message,
+        )
+    }
+
+    /// # Errors
+    /// If it cannot be written.
+    pub fn boxes(&mut self, seen: &Boxes) -> Result<(), WriteError> {
+        let Some(pictures) = &self.pictures else {
+            return Ok(());
+        };
+        let at = self.time_of_day(seen.captured);
+        let message = seen.message(&pictures.names, &pictures.labels, at);
+        let (task, client) = (seen.task, seen.ticket.client);
+        let topic = PictureTopic::Annotations;
+        self.on_picture(topic, task, client, seen.captured, &message)
+    }
+
+    /// What the verdicts of a step say about their pictures.
+    fn annotations(&mut self, step: &Step) -> Result<(), WriteError> {
+        for action in &step.actions {
+            let (Action::Reply(reply), Some(pictures)) = (action, &self.pictures) else {
+                continue;
+            };
+            let at = self.time_of_day(reply.captured);
+            if let Some(message) = annotation(&pictures.names, &pictures.labels, reply, at) {
+                let (task, client) = (reply.task, reply.ticket.client);
+                let topic = PictureTopic::Annotations;
+                self.on_picture(topic, task, client, reply.captured, &message)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_picture(
+        &mut self,
+        topic: PictureTopic,
+        task: TaskId,
+        client: ClientId,
+        at: Instant,
+        message: &[u8],
+    ) -> Result<(), WriteError> {
+        let Some(pictures) = &self.pictures else {
+            return Ok(());
+        };
+        let name = topic.name(&pictures.names, task, client);
+        let schema = pictures.schema(topic);
+        // That of the first time, if it was added before.
+        let channel = self
+            .file
+            .add_channel(schema, &name, "json", &BTreeMap::new())?;
+        self.write(channel, at, message)
+    }
+
+    fn time_of_day(&self, at: Instant) -> Time {
+        Time::from_nanos(at.as_nanos().saturating_add_signed(self.ahead_ns))
     }
 
     /// Says that steps are missing here.

@@ -1,14 +1,19 @@
 //! What a recording says about the daemon that made it, so that it can be understood away from the robot.
 
+use punctual_core::{StageId, TaskId};
 use punctual_plan::{DeviceKind, ModelPlan, PlanInputs};
-use punctual_recording::{Names, Setting};
+use punctual_recording::{ExitLabels, Labels, Names, Setting};
 
+use super::boxes::BoxSink;
+use crate::describe;
 use crate::validate::Validated;
 
 /// What every recording of a daemon begins with.
 pub struct About {
     pub setting: Setting,
     pub files: Vec<Attached>,
+    /// By task; none where no pictures are recorded.
+    pub labels: Option<Vec<Labels>>,
 }
 
 /// A file in a recording.
@@ -19,7 +24,7 @@ pub struct Attached {
 }
 
 impl About {
-    pub fn of(validated: &Validated) -> Self {
+    pub fn of(validated: &Validated, boxes: Option<&BoxSink>) -> Self {
         let (plan, inputs) = (&validated.plan, &validated.inputs);
         let names = Names {
             tasks: plan.tasks.iter().map(|task| task.name.clone()).collect(),
@@ -45,7 +50,12 @@ impl About {
                 .iter()
                 .filter_map(|model| profile(model, inputs)),
         );
-        Self { setting, files }
+        let labels = (!plan.recorder.payloads.is_none()).then(|| labels(validated, boxes));
+        Self {
+            setting,
+            files,
+            labels,
+        }
     }
 }
 
@@ -57,6 +67,28 @@ impl Attached {
             content: serde_json::to_vec(value).expect("plain data"),
         }
     }
+}
+
+/// By task.
+fn labels(validated: &Validated, boxes: Option<&BoxSink>) -> Vec<Labels> {
+    let plan = &validated.plan;
+    let tasks = plan.tasks.iter().zip(describe::facts(validated));
+    let labels = (0..)
+        .map(TaskId)
+        .zip(tasks)
+        .map(|(id, (task, exits))| Labels {
+            classes: plan.models[task.model.index()].classes.clone(),
+            exits: (0..)
+                .map(StageId)
+                .zip(&exits)
+                .map(|(stage, exit)| ExitLabels {
+                    has_class: exit.has_class,
+                    has_confidence: exit.has_confidence,
+                    has_boxes: boxes.is_some_and(|boxes| boxes.has_boxes(id, stage)),
+                })
+                .collect(),
+        });
+    labels.collect()
 }
 
 fn json(value: &impl serde::Serialize) -> serde_json::Value {

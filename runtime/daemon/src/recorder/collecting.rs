@@ -14,6 +14,7 @@ use punctual_recording::{BlackBox, Collector, Note, Segment, Sent};
 
 use super::counts::Counts;
 use super::disk::Work;
+use super::encoding::OnPicture;
 use super::triggers::{Trigger, Triggers};
 
 /// How often it looks. No real-time thread wakes it: that would be a system call.
@@ -89,6 +90,7 @@ pub struct Sources {
     pub sent: Arc<SentLog>,
     /// What the log says.
     pub notes: Receiver<Note>,
+    pub pictures: Receiver<OnPicture>,
 }
 
 /// When black boxes are written.
@@ -134,6 +136,15 @@ impl Collecting {
             .try_iter()
             .for_each(|note| self.collector.note(note));
         let counts = &self.counts;
+        for picture in self.sources.pictures.try_iter() {
+            match picture {
+                OnPicture::Picture(picture) => {
+                    self.collector.picture(picture);
+                    counts.pictures.fetch_add(1, Relaxed);
+                }
+                OnPicture::Boxes(boxes) => self.collector.boxes(boxes),
+            }
+        }
         let lost = self.sources.steps.lost();
         let loses = lost > counts.steps_lost.swap(lost, Relaxed);
         if loses && !self.pace.loses {

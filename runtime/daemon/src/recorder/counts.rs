@@ -19,6 +19,7 @@ pub struct Counts {
     pub steps: AtomicU64,
     pub steps_lost: AtomicU64,
     pub sent_lost: AtomicU64,
+    pub pictures: AtomicU64,
     /// Steps that the recorder's own scheduler decided otherwise.
     pub differing: AtomicU64,
 }

@@ -192,6 +192,9 @@ impl Disk {
             &self.about.setting,
         )?
         .with_notes(&punctual_events::schema())?;
+        if let Some(labels) = &self.about.labels {
+            writer = writer.with_pictures(&self.about.setting.names, labels)?;
+        }
         for Attached {
             name,
             media_type,

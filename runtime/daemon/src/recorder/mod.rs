@@ -1,31 +1,39 @@
 //! The flight recorder: what the scheduler was told and decided, and how its records went to clients, in files.
 //!
 //! ```text
-//!  scheduler ─steps─▶ collector ─segments─▶ disk ─▶ files
-//!  ports ───sent────▶     ▲
-//!  housekeeping ──orders──┘
+//!  scheduler ─steps──▶ collector ─segments─▶ disk ─▶ files
+//!  ports ───sent─────▶   ▲   ▲
+//!  housekeeping ─orders──┘   │
+//!  intakes ─pictures─▶ jpeg ─┘
 //! ```
 //! Real-time threads write into rings, without waking another. The collector and the disk's thread are ordinary ones; a disk that is full
 //! or slow costs parts of the file, which are counted.
 
 mod about;
+mod boxes;
 mod collecting;
 mod counts;
 mod directory;
 mod disk;
+mod encoding;
+mod pictures;
 mod triggers;
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-use punctual_core::Instant;
+use crossbeam_channel::{Receiver, Sender, bounded, never};
+use punctual_core::{ClientId, Instant};
 use punctual_events::{DaemonEvent, say};
+use punctual_kernels::preprocess::CropRows;
 use punctual_plan::{
-    BLACK_BOX_BYTES, Plan, RECORDER_CELL_BYTES, RECORDER_CELLS, RecorderMode, STACK_BYTES,
+    BLACK_BOX_BYTES, PICTURE_BUFFERS, Payloads, Plan, RECORDER_CELL_BYTES, RECORDER_CELLS,
+    RecorderMode, STACK_BYTES, WAITING_SECONDS,
 };
 use punctual_platform::clock;
 use punctual_platform::thread::spawn_ordinary_with_stack;
@@ -36,11 +44,16 @@ use serde::{Deserialize, Serialize};
 use crate::StartupError;
 use crate::validate::Validated;
 use about::About;
+pub use boxes::BoxSink;
+use boxes::{BoxSource, boxes};
 use collecting::{Collecting, Kept, Order, Pace, Sources};
 pub use collecting::{RecordSent, SentLog};
 use counts::Counts;
 use directory::Directory;
 use disk::Disk;
+use encoding::{Encoding, OnPicture, Share};
+use pictures::{Gate, PictureSource, pool};
+pub use pictures::{PictureSink, Subject};
 pub use triggers::Trigger;
 use triggers::Triggers;
 
@@ -48,13 +61,16 @@ use triggers::Triggers;
 const _: () = assert!(CELL_BYTES as u64 <= RECORDER_CELL_BYTES);
 
 /// Segments of everything that wait for the disk: together less than a black box.
-const SEGMENTS_MAX: usize = 4;
+const SEGMENTS_MAX: usize = WAITING_SECONDS as usize;
 
 /// Orders that wait for the collector's next look.
 const ORDERS_MAX: usize = 4;
 
 /// Lines of the log between two looks of the collector.
 const NOTES_MAX: usize = 256;
+
+/// Encoded pictures between two looks of the collector.
+const PICTURES_MAX: usize = 256;
 
 /// How long a daemon that ends waits for its last recording, in ns.
 const END_NS: u64 = 2_000_000_000;
@@ -68,6 +84,7 @@ pub struct Recorder {
     /// None once it was told to end.
     orders: Option<Sender<Order>>,
     threads: Vec<JoinHandle<()>>,
+    pictures: Option<Pictures>,
     counts: Arc<Counts>,
     mode: RecorderMode,
     directory: PathBuf,
@@ -78,6 +95,25 @@ pub struct Recorder {
 pub struct Sinks {
     pub steps: Option<StepSink>,
     pub sent: Option<Arc<SentLog>>,
+    /// By client slot.
+    pictures: Vec<Option<PictureSink>>,
+    /// Of the scheduler's thread.
+    pub boxes: Option<BoxSink>,
+}
+
+impl Sinks {
+    /// Where the intake of a client records pictures; to be taken once.
+    pub fn picture(&mut self, client: ClientId) -> Option<PictureSink> {
+        self.pictures.get_mut(client.index())?.take()
+    }
+}
+
+/// The thread that encodes pictures.
+struct Pictures {
+    thread: JoinHandle<()>,
+    /// It ends when this is dropped.
+    end: Sender<Infallible>,
+    gate: Arc<Gate>,
 }
 
 /// The recorder's part of a report.
@@ -101,6 +137,9 @@ pub struct RecorderReport {
     pub seconds_lost: u64,
     /// Steps that the recorder's own scheduler decided otherwise: a defect of Punctual, or of the machine.
     pub differing: u64,
+    pub pictures: u64,
+    /// Pictures that found no free buffer, or were more than their share of a recording.
+    pub pictures_left_out: u64,
 }
 
 /// Where recordings go: where the manifest says, or where the service manager lets a service keep things.
@@ -126,6 +165,62 @@ fn notes() -> Receiver<Note> {
     notes
 }
 
+/// Waits for a thread that was told to end.
+fn ends(thread: JoinHandle<()>, limit_ns: u64) {
+    while !thread.is_finished() && clock::now_ns() < limit_ns {
+        clock::sleep_until_ns(clock::now_ns() + 1_000_000);
+    }
+    if thread.is_finished() {
+        // It has said why if it panicked.
+        let _ = thread.join();
+    }
+}
+
+/// Buffers for the pictures of each client slot, both ends; none for one whose pictures are not recorded.
+fn pools(plan: &Plan, gate: &Arc<Gate>) -> (Vec<Option<PictureSink>>, Vec<PictureSource>) {
+    let of_frames = plan.recorder.payloads == Payloads::Frames;
+    let mut sources = Vec::new();
+    let sinks = plan.client_slots.iter().map(|client| {
+        let frame = &plan.task(client.task).frame;
+        let size = plan.recorder.picture_of(frame)?;
+        let bytes = CropRows::copy_len_max(&frame.layout(), size);
+        let (sink, source) = pool(PICTURE_BUFFERS as usize, bytes, of_frames, gate);
+        sources.push(source);
+        Some(sink)
+    });
+    (sinks.collect(), sources)
+}
+
+impl Pictures {
+    /// None without anything to encode; what it encodes goes to the collector.
+    fn start(
+        plan: &Plan,
+        sources: Vec<PictureSource>,
+        boxes: Option<BoxSource>,
+        gate: Arc<Gate>,
+    ) -> Result<Option<(Self, Receiver<OnPicture>)>, StartupError> {
+        if sources.is_empty() {
+            return Ok(None);
+        }
+        let (encoded, pictures) = bounded(PICTURES_MAX);
+        let (end, ended) = bounded(0);
+        let encoding = Encoding {
+            sources,
+            boxes,
+            gate: Arc::clone(&gate),
+            share: Share::of(plan.recorder.picture_bytes_a_second()),
+            encoded,
+            recorded: VecDeque::new(),
+            rgb: Vec::new(),
+        };
+        let stack = STACK_BYTES as usize;
+        let thread = spawn_ordinary_with_stack("recorder/jpeg", stack, move || {
+            encoding.serve(&ended);
+        })?;
+        Ok(Some((Self { thread, end, gate }, pictures)))
+    }
+}
+
 impl Recorder {
     /// Starts its threads, if the plan records and there is somewhere to record to.
     pub fn start(validated: &Validated) -> Result<(Option<Self>, Sinks), StartupError> {
@@ -142,7 +237,9 @@ impl Recorder {
         let (sink, source) = ring::steps(RECORDER_CELLS as usize);
         let sent = Arc::new(SentLog::new());
         let directory = Directory::new(path.clone(), plan.recorder.budget_bytes);
-        let disk = Disk::new(directory, About::of(validated), Arc::clone(&counts));
+        let (box_sink, box_source) = boxes(validated).unzip();
+        let about = About::of(validated, box_sink.as_ref());
+        let disk = Disk::new(directory, about, Arc::clone(&counts));
         let (orders, ordered) = bounded(ORDERS_MAX);
         // Of a black box that waits for a disk, all is kept until it is written: one.
         let waiting = if mode == RecorderMode::All {
@@ -151,11 +248,15 @@ impl Recorder {
             1
         };
         let (work, to_write) = bounded(waiting);
+        let gate = Arc::default();
+        let (sinks, sources) = pools(plan, &gate);
+        let (pictures, encoded) = Pictures::start(plan, sources, box_source, gate)?.unzip();
         let collecting = Collecting {
             sources: Sources {
                 steps: source,
                 sent: Arc::clone(&sent),
                 notes: notes(),
+                pictures: encoded.unwrap_or_else(never),
             },
             collector: Collector::new(&plan.scheduler, plan.policy.shared())?,
             triggers: Triggers::new(&plan.scheduler),
@@ -178,6 +279,7 @@ impl Recorder {
         let recorder = Self {
             orders: Some(orders),
             threads,
+            pictures,
             counts,
             mode,
             directory: path,
@@ -185,6 +287,8 @@ impl Recorder {
         let sinks = Sinks {
             steps: Some(sink),
             sent: Some(sent),
+            pictures: sinks,
+            boxes: box_sink,
         };
         Ok((Some(recorder), sinks))
     }
@@ -211,16 +315,15 @@ impl Recorder {
 
     /// Ends it: what is recorded is written. A disk that does not take it within a while is left alone.
     pub fn end(mut self) {
-        self.orders = None;
         let limit_ns = clock::now_ns() + END_NS;
+        // Before the collector ends, which takes what it has encoded.
+        if let Some(pictures) = self.pictures.take() {
+            drop(pictures.end);
+            ends(pictures.thread, limit_ns);
+        }
+        self.orders = None;
         for thread in self.threads.drain(..) {
-            while !thread.is_finished() && clock::now_ns() < limit_ns {
-                clock::sleep_until_ns(clock::now_ns() + 1_000_000);
-            }
-            if thread.is_finished() {
-                // It has said why if it panicked.
-                let _ = thread.join();
-            }
+            ends(thread, limit_ns);
         }
     }
 
@@ -242,6 +345,11 @@ impl Recorder {
             sent_lost: counts.sent_lost.load(Relaxed),
             seconds_lost: counts.unwritten.load(Relaxed),
             differing: counts.differing.load(Relaxed),
+            pictures: counts.pictures.load(Relaxed),
+            pictures_left_out: self
+                .pictures
+                .as_ref()
+                .map_or(0, |pictures| pictures.gate.left_out()),
         }
     }
 }

@@ -190,6 +190,26 @@ impl LentAreas {
         })
     }
 
+    /// Looks at the area of a request that has had its verdict. Not if a stage still uses it, or if another task answered.
+    pub fn look(&self, reply: &Reply, look: impl FnOnce(&[u8])) {
+        let lent = |buffer: usize| self.lent.get(buffer)?.as_ref();
+        let Some(buffer) = reply.request.map(|request| usize::from(request.buffer)) else {
+            return;
+        };
+        let own = |lent: &&Lent| {
+            let of = (lent.client, lent.sequence, lent.task);
+            of == (reply.ticket.client, reply.ticket.sequence, reply.task)
+        };
+        let lent = lent(buffer).filter(own);
+        let outputs = lent.and_then(|lent| self.tasks[lent.task.index()].as_ref());
+        let claim = outputs.and_then(|outputs| outputs.regions.claim(buffer));
+        if let Some(mut claim) = claim
+            && let Some(area) = claim.area()
+        {
+            look(area.as_slice());
+        }
+    }
+
     /// An area whose request is over and that no stage writes to any more, and whose it is. To be called until there is none,
     /// whenever a stage may have ended.
     pub fn returned(&mut self) -> Option<(ClientId, u16, Area)> {

@@ -77,6 +77,7 @@ fn arrival(slot: u16) -> Inbound {
             sequence: u64::from(slot) + 1,
             crop_x: 3,
             crop_y: 4,
+            captured_ns: 0,
         },
     }
 }

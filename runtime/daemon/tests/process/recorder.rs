@@ -1,18 +1,24 @@
 //! What a daemon records: its scheduler decides the same again, whatever became of the daemon and of the disk.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use punctual_core::{Action, Event, Verdict};
 use punctual_daemon::{RecorderReport, Report};
 use punctual_ipc::{ClientChannel, PixelFormat};
+use punctual_model::Package;
 use punctual_plan::Policies;
 use punctual_platform::clock;
 use punctual_recording::replay::{Replayed, replay};
 use punctual_recording::{End, Entry, Recording, Step};
 
-use crate::support::{Daemon, Folder, LIMIT, MANIFEST, connect, result, submit};
+use serde_json::Value;
+
+use crate::support::{Daemon, Folder, LIMIT, MANIFEST, connect, profile, result, submit};
 
 /// A folder whose manifest records like this.
 fn folder(mode: &str) -> Folder {
@@ -25,6 +31,42 @@ fn folder(mode: &str) -> Folder {
 fn recorded(folder: &Folder, mode: &str) -> String {
     let directory = folder.path("recordings");
     format!("[recorder]\nmode = \"{mode}\"\ndirectory = {directory:?}\n{MANIFEST}")
+}
+
+/// As [`folder`], with pictures.
+fn pictured(mode: &str, payloads: &str) -> Folder {
+    let folder = folder(mode);
+    let manifest = recorded(&folder, mode);
+    let with = format!("[recorder]\npayloads = \"{payloads}\"");
+    let manifest = manifest.replacen("[recorder]", &with, 1);
+    folder.write("manifest.toml", manifest.as_bytes());
+    folder
+}
+
+/// The messages of each topic about pictures.
+fn on_pictures(file: &Path) -> BTreeMap<String, Vec<Value>> {
+    let bytes = fs::read(file).expect("a file");
+    let mut topics: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for message in mcap::MessageStream::new(&bytes).expect("a recording") {
+        let message = message.expect("whole");
+        let topic = &message.channel.topic;
+        if topic.ends_with("/image") || topic.ends_with("/annotations") {
+            let value = serde_json::from_slice(&message.data).expect("JSON");
+            topics.entry(topic.clone()).or_default().push(value);
+        }
+    }
+    topics
+}
+
+/// Width, height, and the colour in the middle.
+fn decoded(image: &Value) -> (u32, u32, [u8; 3]) {
+    let data = image["data"].as_str().expect("text");
+    let jpeg = STANDARD.decode(data).expect("base64");
+    let picture = image::load_from_memory(&jpeg)
+        .expect("a picture")
+        .into_rgb8();
+    let (width, height) = picture.dimensions();
+    (width, height, picture.get_pixel(width / 2, height / 2).0)
 }
 
 fn of(report: &Report) -> &RecorderReport {
@@ -257,4 +299,119 @@ fn a_service_records_into_its_state_directory() {
     daemon.signal("USR2");
     daemon.report_when(|report| of(report).written == 1);
     daemon.stop();
+}
+
+#[test]
+fn crops_are_recorded_with_what_was_seen_on_them() {
+    let daemon = Daemon::start_in(pictured("black-box", "crops"));
+    let mut front = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+    let mut watch = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+    for taken in 1..=3 {
+        answer(&mut front, 1);
+        answer(&mut watch, 1);
+        // The looks of the threads that encode and collect.
+        daemon.report_when(|report| of(report).pictures == 2 * taken);
+    }
+    daemon.signal("USR2");
+    daemon.report_when(|report| of(report).written == 1);
+    drop((front, watch));
+    let (report, folder) = daemon.stop_and_leave();
+    assert_eq!(report.allocations_after_ready, 0);
+    assert_eq!(of(&report).pictures_left_out, 0);
+    let file = &recordings(&folder)[0];
+    assert_eq!(replayed(file).0.skipped, 0);
+    let mode = fs::metadata(file)
+        .expect("it is there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let topics = on_pictures(file);
+    // The luma that clients here send is limited range's, so it is a little lighter in full range.
+    for (task, client, gray) in [("front", 0, 128), ("watch", 2, 130)] {
+        let images = &topics[&format!("/punctual/{task}/{client}/image")];
+        let annotations = &topics[&format!("/punctual/{task}/{client}/annotations")];
+        assert_eq!((images.len(), annotations.len()), (3, 3));
+        for image in images {
+            let (width, height, colour) = decoded(image);
+            assert_eq!((width, height), (192, 192));
+            assert!(
+                colour.iter().all(|value| value.abs_diff(gray) < 4),
+                "{colour:?}"
+            );
+            let same =
+                |annotation: &&Value| annotation["texts"][0]["timestamp"] == image["timestamp"];
+            assert_eq!(annotations.iter().filter(same).count(), 1);
+        }
+    }
+}
+
+#[test]
+fn whole_frames_are_recorded_where_the_manifest_wants_them() {
+    for (payloads, expected) in [("frames", Some((320, 240))), ("none", None)] {
+        let daemon = Daemon::start_in(pictured("all", payloads));
+        let mut client = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+        answer(&mut client, 2);
+        drop(client);
+        let (report, folder) = daemon.stop_and_leave();
+        assert_eq!(report.allocations_after_ready, 0);
+        let topics = on_pictures(&recordings(&folder)[0]);
+        let images = topics.get("/punctual/front/0/image");
+        let sizes = images.into_iter().flatten().map(|image| {
+            let (width, height, _) = decoded(image);
+            (width, height)
+        });
+        let sizes: Vec<_> = sizes.collect();
+        assert!(sizes.len() <= 2, "{sizes:?}");
+        assert_eq!(sizes.iter().copied().max(), expected, "{payloads}");
+        assert_eq!(topics.is_empty(), expected.is_none());
+    }
+}
+
+/// A detector in place of the classifier.
+fn detector() -> Folder {
+    let folder = pictured("all", "crops");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/streets/streets.punctual");
+    let package = fs::read(path).expect("part of the tree");
+    folder.write("signs.punctual", &package);
+    let package = Package::decode(&package).expect("a valid package");
+    let host = punctual_daemon::host::detect().expect("a machine");
+    let profile = profile(&host.machine, &host.clocks, &package);
+    folder.write("signs.profile.json", profile.to_json().as_bytes());
+    folder
+}
+
+#[test]
+fn what_a_detector_saw_is_drawn_on_its_picture() {
+    let daemon = Daemon::start_in(detector());
+    let mut client = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+    answer(&mut client, 3);
+    daemon.report_when(|report| of(report).pictures == 3);
+    drop(client);
+    let (report, folder) = daemon.stop_and_leave();
+    assert_eq!(report.allocations_after_ready, 0);
+    let topics = on_pictures(&recordings(&folder)[0]);
+    assert_eq!(topics["/punctual/watch/2/image"].len(), 3);
+    let annotations = &topics["/punctual/watch/2/annotations"];
+    assert_eq!(annotations.len(), 3, "one message a picture");
+    for annotation in annotations {
+        // Even on plain gray, a detector may see something.
+        let outlines = annotation["points"].as_array().expect("lines");
+        let texts = annotation["texts"].as_array().expect("texts");
+        assert_eq!(outlines.len(), texts.len());
+    }
+}
+
+#[test]
+fn pictures_beyond_buffers_and_share_are_left_out_and_counted() {
+    let daemon = Daemon::start_in(pictured("black-box", "crops"));
+    let mut client = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+    // One thread cannot encode as fast as small networks answer, and beyond its share it does not.
+    let limit_ns = clock::now_ns() + LIMIT.as_nanos() as u64;
+    while of(&daemon.report()).pictures_left_out == 0 {
+        answer(&mut client, 20);
+        assert!(clock::now_ns() < limit_ns, "each is recorded");
+    }
+    drop(client);
+    let report = daemon.stop();
+    assert_eq!((of(&report).steps_lost, of(&report).differing), (0, 0));
 }

@@ -2,6 +2,7 @@
 
 use punctual_diagnostics::{Bytes, Place, Problems, Rule};
 use punctual_model::PAGE_BYTES;
+use punctual_types::{FrameLayout, PixelFormat, Size};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -9,8 +10,8 @@ use super::footprint;
 use super::paging::Paging;
 use crate::inputs::DeviceKind;
 use crate::inputs::PlanInputs;
-use crate::manifest::{Manifest, RecorderMode};
-use crate::resolve::{Model, Placed, Placement, Resolved, Task};
+use crate::manifest::{Manifest, Payloads, RecorderMode, RecorderPlan};
+use crate::resolve::{FramePlan, Model, Placed, Placement, Resolved, Task};
 
 /// All memory that the daemon has when every client is there: the most that it ever has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -278,6 +279,7 @@ pub(super) fn items(inventory: &Inventory<'_>, program_bytes: u64) -> Vec<Memory
     items.push(MemoryItem::new(purpose, "scheduler", tables, 1));
     items.extend(tables_of_places(inventory));
     items.extend(recorder(resolved.manifest.recorder.mode));
+    items.extend(pictures(&resolved.manifest.recorder, &resolved.tasks));
     items.extend(stacks(inventory));
     items.extend(solutions(&resolved.models, &resolved.placement));
     items.extend(packing(&resolved.models, &items));
@@ -304,6 +306,67 @@ fn recorder(mode: RecorderMode) -> Option<MemoryItem> {
     let stacks = RECORDER_THREADS * (STACK_BYTES + THREAD_HEAP_BYTES);
     let bytes = RECORDER_CELLS * RECORDER_CELL_BYTES + BLACK_BOX_BYTES + RECORDING_BYTES + stacks;
     (mode != RecorderMode::Off).then(|| MemoryItem::new(Purpose::Recorder, "steps", bytes, 1))
+}
+
+/// Pictures of a client that wait for the recorder, which looks every 20 ms.
+pub const PICTURE_BUFFERS: u64 = 4;
+
+/// Seconds of everything that wait for the disk at most.
+pub const WAITING_SECONDS: u64 = 4;
+
+/// What the pictures of a second take where everything is written.
+const PICTURE_BYTES_OF_ALL: u64 = 1 << 20;
+
+impl RecorderPlan {
+    /// What encoded pictures take of a recording, a second: never more than half of a black box, so that they do not push its
+    /// steps out.
+    #[must_use]
+    pub const fn picture_bytes_a_second(&self) -> u64 {
+        match self.mode {
+            RecorderMode::BlackBox => {
+                // A second's share may be saved up and spent in addition.
+                let seconds = self.length.as_nanos() / 1_000_000_000 + 1;
+                BLACK_BOX_BYTES / 2 / seconds
+            }
+            RecorderMode::All => PICTURE_BYTES_OF_ALL,
+            RecorderMode::Off => 0,
+        }
+    }
+
+    /// What is recorded of a frame; none of a tensor, which is no picture.
+    #[must_use]
+    pub fn picture_of(&self, frame: &FramePlan) -> Option<Size> {
+        match (self.payloads, self.mode) {
+            (Payloads::None, _) | (_, RecorderMode::Off) => None,
+            _ if frame.format == PixelFormat::Tensor => None,
+            (Payloads::Crops, _) => Some(frame.crop),
+            (Payloads::Frames, _) => Some(frame.size),
+        }
+    }
+}
+
+/// Copies of pictures, and the thread that encodes one at a time.
+fn pictures(recorder: &RecorderPlan, tasks: &[Task]) -> Vec<MemoryItem> {
+    let recorded = |task: &Task| {
+        let size = recorder.picture_of(&task.frame)?;
+        let copy = FrameLayout::packed(task.frame.format, size.width, size.height);
+        let pixels = u64::from(size.width) * u64::from(size.height);
+        let copies = u64::from(task.clients) * PICTURE_BUFFERS;
+        let item = MemoryItem::new(Purpose::Recorder, &task.name, copy.bytes(), copies);
+        Some((item, pixels))
+    };
+    let (mut items, pixels): (Vec<_>, Vec<_>) = tasks.iter().filter_map(recorded).unzip();
+    if let Some(pixels) = pixels.into_iter().max() {
+        // Red, green and blue, and no more than that encoded.
+        let picture = 2 * 3 * pixels;
+        let waiting = match recorder.mode {
+            RecorderMode::All => WAITING_SECONDS * PICTURE_BYTES_OF_ALL,
+            _ => 0,
+        };
+        let bytes = picture + waiting + STACK_BYTES + THREAD_HEAP_BYTES;
+        items.push(MemoryItem::new(Purpose::Recorder, "pictures", bytes, 1));
+    }
+    items
 }
 
 /// The scheduler's tables and queues of each place.

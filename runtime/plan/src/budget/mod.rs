@@ -23,7 +23,8 @@ pub use gpu::GpuPlan;
 pub use load::{CoreLoad, CoreOverloaded};
 pub use memory::{
     BLACK_BOX_BYTES, HEAP_BYTES, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
-    Purpose, RECORDER_CELL_BYTES, RECORDER_CELLS, STACK_BYTES, STRANGER_THREADS,
+    PICTURE_BUFFERS, Purpose, RECORDER_CELL_BYTES, RECORDER_CELLS, STACK_BYTES, STRANGER_THREADS,
+    WAITING_SECONDS,
 };
 pub(crate) use memory::{STACKS_A_CLIENT, THREADS_A_CLIENT};
 pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingRule};

@@ -19,7 +19,7 @@ pub(crate) use leaders::RawLeaders;
 pub(crate) use limits::CLIENT_SLOTS_MAX;
 pub use margins::Margins;
 pub(crate) use places::{PlaceChoice, RawPlace, RawPlaces};
-pub use recorder::{RecorderMode, RecorderPlan, RecorderRule};
+pub use recorder::{Payloads, RecorderMode, RecorderPlan, RecorderRule};
 pub use socket::{METRICS_SUFFIX, SocketRule};
 pub(crate) use vector::RawVector;
 

@@ -26,6 +26,31 @@ const MODES: [(&str, RecorderMode); 3] = [
     ("off", RecorderMode::Off),
 ];
 
+/// Which pictures are recorded of the frames that are prepared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Payloads {
+    #[default]
+    None,
+    /// What the network sees of a frame, before it is resized.
+    Crops,
+    Frames,
+}
+
+impl Payloads {
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
+/// The words of `[recorder] payloads`.
+const PAYLOADS: [(&str, Payloads); 3] = [
+    ("none", Payloads::None),
+    ("crops", Payloads::Crops),
+    ("frames", Payloads::Frames),
+];
+
 /// How the daemon records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecorderPlan {
@@ -37,6 +62,8 @@ pub struct RecorderPlan {
     pub length: Nanos,
     /// What recordings take of the disk: the oldest make room for new ones.
     pub budget_bytes: u64,
+    #[serde(skip_serializing_if = "Payloads::is_none")]
+    pub payloads: Payloads,
 }
 
 /// What is wrong with the recorder that a manifest asks for.
@@ -71,12 +98,14 @@ impl RecorderPlan {
         }
         let seconds = section.whole("seconds", 30, 1..=600, problems).value;
         let budget = section.whole("budget_mb", 256, 1..=1_000_000, problems);
+        let payloads = section.optional_word("payloads", &PAYLOADS, problems);
         section.finish(problems);
         Self {
             mode: mode.unwrap_or_default(),
             directory: directory.map(|named| named.value.into()),
             length: Nanos::from_millis(1_000 * seconds),
             budget_bytes: budget.value * 1_000_000,
+            payloads: payloads.unwrap_or_default(),
         }
     }
 }

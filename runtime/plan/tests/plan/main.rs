@@ -13,6 +13,7 @@ mod hostile;
 mod inputs;
 mod manifests;
 mod ort;
+mod pictures;
 mod places;
 mod power_modes;
 mod preemption;

@@ -57,13 +57,14 @@ fn known(section: &str, text: &str) -> BTreeSet<String> {
 #[test]
 fn the_reference_lists_exactly_the_keys_that_are_read() {
     let documented = documented();
-    assert_eq!(documented.len(), 7, "{documented:?}");
+    assert_eq!(documented.len(), 8, "{documented:?}");
     for (section, keys) in documented {
         let text = match section.as_str() {
             "daemon" => LEAST.replace("board = ", "zzz = 1, board = "),
             "model" => LEAST.replace("package = ", "zzz = 1, package = "),
             "partition" => LEAST.replace("cores = ", "zzz = 1, cores = "),
             "place" => format!("{LEAST}\n[[place]]\nzzz = 1\n"),
+            "recorder" => format!("{LEAST}\n[recorder]\nzzz = 1\n"),
             "task.vector" => format!("{LEAST}\n[[task.vector]]\nzzz = 1\n"),
             "task" => LEAST.replace("criticality = ", "zzz = 1\ncriticality = "),
             _ => LEAST.replace("format = ", "zzz = 1, format = "),
