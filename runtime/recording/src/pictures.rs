@@ -1,16 +1,16 @@
-//! Pictures, and on them what was seen: as messages of Foxglove's schemas, in JSON.
+//! Pictures, and on them what was seen: as messages of Foxglove's schemas.
 //!
 //! A picture and its annotation are on two channels of a client, with the same timestamp, the time of its capture: by that,
 //! viewers know which belong together.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use prost::Message as _;
+use prost_types::Timestamp;
 use punctual_core::{ClientId, Instant, Reply, TaskId, Ticket};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::frames::FrameId;
+use crate::image::{self, CompressedImage};
 use crate::messages::schema;
 use crate::setting::Names;
 
@@ -132,14 +132,36 @@ impl PictureTopic {
         }
     }
 
-    /// The JSON Schema of its messages.
+    /// How MCAP calls the encoding of its schema and of its messages.
     #[must_use]
-    pub fn schema(self) -> Value {
+    pub const fn encodings(self) -> Encodings {
         match self {
-            Self::Image => schema::<CompressedImage>(),
-            Self::Annotations => schema::<ImageAnnotations>(),
+            Self::Image => Encodings {
+                schema: "protobuf",
+                message: "protobuf",
+            },
+            Self::Annotations => Encodings {
+                schema: "jsonschema",
+                message: "json",
+            },
         }
     }
+
+    /// The schema of its messages.
+    #[must_use]
+    pub fn schema(self) -> Vec<u8> {
+        match self {
+            Self::Image => image::descriptors(),
+            Self::Annotations => schema::<ImageAnnotations>().to_string().into_bytes(),
+        }
+    }
+}
+
+/// Names of encodings.
+#[derive(Clone, Copy, Debug)]
+pub struct Encodings {
+    pub schema: &'static str,
+    pub message: &'static str,
 }
 
 /// Time of day.
@@ -159,19 +181,6 @@ impl Time {
             nsec: (ns % 1_000_000_000) as u32,
         }
     }
-}
-
-/// A compressed picture.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(title = "foxglove.CompressedImage")]
-struct CompressedImage<'n> {
-    timestamp: Time,
-    /// Here the task and the client that submitted it.
-    frame_id: String,
-    #[schemars(extend("contentEncoding" = "base64"))]
-    data: String,
-    /// `jpeg`.
-    format: &'n str,
 }
 
 /// What is drawn on a picture.
@@ -261,12 +270,16 @@ impl Picture {
     /// Its message, with the time of day of its capture.
     #[must_use]
     pub fn message(&self, names: &Names, captured: Time) -> Vec<u8> {
-        to_json(&CompressedImage {
-            timestamp: captured,
+        let image = CompressedImage {
+            timestamp: Some(Timestamp {
+                seconds: captured.sec as i64,
+                nanos: captured.nsec as i32,
+            }),
             frame_id: format!("{}/{}", names.task(self.task), self.ticket.client.0),
-            data: STANDARD.encode(&self.jpeg),
-            format: "jpeg",
-        })
+            data: self.jpeg.clone(),
+            format: "jpeg".to_owned(),
+        };
+        image.encode_to_vec()
     }
 }
 
@@ -375,6 +388,8 @@ mod tests {
     use punctual_policy_testing::plans::random_plan;
     use punctual_types::Random;
 
+    use serde_json::Value;
+
     use super::*;
     use crate::entry::{Entry, Step};
     use crate::segment::Segment;
@@ -439,7 +454,7 @@ mod tests {
     }
 
     /// The topics and messages of a file with a picture and its verdict.
-    fn written(with_pictures: bool) -> Vec<(String, u64, Value)> {
+    fn written(with_pictures: bool) -> Vec<(String, u64, Vec<u8>)> {
         let mut segment = Segment::new(0, Instant::ZERO, None);
         segment.push(&Entry::Step(Step {
             now: CAPTURED,
@@ -466,8 +481,8 @@ mod tests {
             .expect("a file")
             .map(|message| {
                 let message = message.expect("whole");
-                let value = serde_json::from_slice(&message.data).unwrap_or_default();
-                (message.channel.topic.clone(), message.log_time, value)
+                let data = message.data.to_vec();
+                (message.channel.topic.clone(), message.log_time, data)
             });
         messages.collect()
     }
@@ -477,20 +492,22 @@ mod tests {
         let messages = written(true);
         let of = |topic: &str| {
             let mut found = messages.iter().filter(|(of, ..)| of == topic);
-            let (_, log_time, value) = found.next().expect("it is there");
+            let (_, log_time, data) = found.next().expect("it is there");
             assert_eq!(*log_time, 4_500_000_000);
-            value
+            &data[..]
         };
-        let image = of("/punctual/front/2/image");
+        let image = CompressedImage::decode(of("/punctual/front/2/image"));
+        let image = image.expect("a message");
+        let time = Timestamp {
+            seconds: 4,
+            nanos: 500_000_000,
+        };
+        assert_eq!(image.timestamp, Some(time));
+        assert_eq!((&*image.format, &*image.frame_id), ("jpeg", "front/2"));
+        assert_eq!(image.data, b"a picture");
         let time = serde_json::json!({ "sec": 4, "nsec": 500_000_000 });
-        assert_eq!(image["timestamp"], time);
-        assert_eq!(
-            (&image["format"], &image["frame_id"]),
-            (&"jpeg".into(), &"front/2".into())
-        );
-        let data = image["data"].as_str().expect("text");
-        assert_eq!(STANDARD.decode(data).expect("base64"), b"a picture");
-        let annotations = of("/punctual/front/2/annotations");
+        let annotations: Value =
+            serde_json::from_slice(of("/punctual/front/2/annotations")).expect("JSON");
         let [text] = &annotations["texts"].as_array().expect("texts")[..] else {
             panic!("{annotations:#}");
         };
@@ -567,12 +584,14 @@ mod tests {
 
     #[test]
     fn schemas_say_what_viewers_look_for() {
-        let image = PictureTopic::Image.schema();
-        assert_eq!(image["properties"]["data"]["contentEncoding"], "base64");
-        for topic in [PictureTopic::Image, PictureTopic::Annotations] {
-            let schema = topic.schema();
-            assert_eq!(schema["title"], topic.schema_name());
-            assert!(!schema.to_string().contains("$ref"), "{schema:#}");
-        }
+        let topic = PictureTopic::Annotations;
+        let schema: Value = serde_json::from_slice(&topic.schema()).expect("JSON");
+        assert_eq!(schema["title"], topic.schema_name());
+        assert!(!schema.to_string().contains("$ref"), "{schema:#}");
+        let image = prost_types::FileDescriptorSet::decode(&*PictureTopic::Image.schema());
+        let image = image.expect("descriptors");
+        let last = image.file.last().expect("its own is the last");
+        let name = format!("{}.{}", last.package(), last.message_type[0].name());
+        assert_eq!(name, PictureTopic::Image.schema_name());
     }
 }

@@ -123,9 +123,9 @@ impl<W: Write + Seek> Writer<W> {
     /// If nothing can be written.
     pub fn with_pictures(mut self, names: &Names, labels: &[Labels]) -> Result<Self, WriteError> {
         let mut schema = |topic: PictureTopic| {
-            let schema = topic.schema().to_string();
+            let encoding = topic.encodings().schema;
             self.file
-                .add_schema(topic.schema_name(), "jsonschema", schema.as_bytes())
+                .add_schema(topic.schema_name(), encoding, &topic.schema())
         };
         self.pictures = Some(Pictures {
             names: names.clone(),
@@ -277,9 +277,10 @@ impl<W: Write + Seek> Writer<W> {
         let name = topic.name(&pictures.names, task, client);
         let schema = pictures.schema(topic);
         // That of the first time, if it was added before.
+        let encoding = topic.encodings().message;
         let channel = self
             .file
-            .add_channel(schema, &name, "json", &BTreeMap::new())?;
+            .add_channel(schema, &name, encoding, &BTreeMap::new())?;
         self.write(channel, at, message)
     }
 
