@@ -276,9 +276,12 @@ fn each_exits_answer_comes_as_it_is_there_and_all_stay_readable_side_by_side() {
     let daemon = Daemon::start_in(folder(&manifest));
     let mut client = connect(&daemon);
     assert_eq!(client.terms().records, 2, "a network of two exits");
-    let mut early = 0;
-    for turn in 1..=40_u8 {
-        let grey = turn * 6;
+    let (mut early, mut frames) = (0, 0);
+    let limit = soon();
+    // A client that gets no processor for a while sees no answer before the verdict.
+    while frames < 40 || (early == 0 && Some(now_ns()) < limit) {
+        frames += 1;
+        let grey = (frames % 40) as u8 * 6;
         let mut slot = client.slot(soon()).expect("a daemon").expect("a slot");
         slot.pixels().fill(grey);
         slot.set_vector("offset", &[0.0; 3]).expect("three numbers");
@@ -313,7 +316,7 @@ fn each_exits_answer_comes_as_it_is_there_and_all_stay_readable_side_by_side() {
     );
     drop(client);
     let report = daemon.stop();
-    assert_eq!(report.tasks[0].on_time, 40);
+    assert_eq!(report.tasks[0].on_time, frames);
 }
 
 #[test]
