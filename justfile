@@ -33,6 +33,10 @@ golden-tests:
 fuzz minutes="10":
     cargo run --release --locked -p punctual-lab -- simulate --fuzz 1000000000 --seed $((16#$(git rev-parse HEAD | cut -c 1-12))) --seconds $(({{minutes}} * 60))
 
+# The CUDA kernels on the interpreter, with arithmetic as coarse as the manual of PTX allows
+kernels-coarse:
+    PUNCTUAL_ARITHMETIC=coarse cargo test -p punctual-emulated-driver --test kernels --locked -- --skip machines --skip mutations
+
 # Drawn networks on every engine of this machine, and on onnxruntime where ORT_DYLIB_PATH names it
 networks count="100000":
     cargo run --release --locked -p punctual-networks -- --first $((16#$(git rev-parse HEAD | cut -c 1-12))) --count {{count}} --out target/networks
@@ -66,4 +70,4 @@ ci:
     bash .ci/run
 
 # All of it, and what takes long: some hours
-full: ci virtual-gpu golden-full golden-tests rig (fuzz "20") networks robots
+full: ci kernels-coarse virtual-gpu golden-full golden-tests rig (fuzz "20") networks robots
