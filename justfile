@@ -33,6 +33,12 @@ golden-tests:
 fuzz minutes="10":
     cargo run --release --locked -p punctual-lab -- simulate --fuzz 1000000000 --seed $((16#$(git rev-parse HEAD | cut -c 1-12))) --seconds $(({{minutes}} * 60))
 
+# The scripts for minutes on a GPU, on the emulated driver
+rehearsal:
+    cargo test --workspace --locked --no-run && cargo build --workspace --bins --locked
+    NO_CARGO=1 PROFILE=debug LIMIT_MIB=1000 bash testing/gpu/build.sh target target/gpu-rehearsal
+    PROFILE=debug PARTS="facts detect first" bash testing/gpu/rehearse.sh target target/gpu-rehearsal 4
+
 # The CUDA kernels on the interpreter, with arithmetic as coarse as the manual of PTX allows
 kernels-coarse:
     PUNCTUAL_ARITHMETIC=coarse cargo test -p punctual-emulated-driver --test kernels --locked -- --skip machines --skip mutations
@@ -70,4 +76,4 @@ ci:
     bash .ci/run
 
 # All of it, and what takes long: some hours
-full: ci kernels-coarse virtual-gpu golden-full golden-tests rig (fuzz "20") networks robots
+full: ci rehearsal kernels-coarse virtual-gpu golden-full golden-tests rig (fuzz "20") networks robots
