@@ -165,24 +165,36 @@ impl<W: Write + Seek> Writer<W> {
         self.entry(at, &Entry::Segment { number, state })
     }
 
-    /// Writes a segment, whole: it is safe from then on.
+    /// Writes entries in their order; what has no time of its own has that of the step before it, at first `now`.
     ///
     /// # Errors
-    /// If it cannot be written.
-    pub fn whole(&mut self, segment: &Segment) -> Result<(), WriteError> {
-        self.segment(segment.number, segment.from, segment.state.clone())?;
-        let mut now = segment.from;
-        for entry in segment.entries() {
+    /// If one cannot be written.
+    pub fn append(
+        &mut self,
+        mut now: Instant,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), WriteError> {
+        for entry in entries {
             match entry {
+                Entry::Segment { number, state } => self.segment(number, now, state)?,
                 Entry::Step(step) => {
                     now = step.now;
                     self.step(step)?;
                 }
                 Entry::Sent(sent) => self.sent(sent)?,
                 Entry::Lost { steps } => self.lost(now, steps)?,
-                Entry::Segment { .. } => {}
             }
         }
+        Ok(())
+    }
+
+    /// Writes a segment, whole: it is safe from then on.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn whole(&mut self, segment: &Segment) -> Result<(), WriteError> {
+        self.segment(segment.number, segment.from, segment.state.clone())?;
+        self.append(segment.from, segment.entries())?;
         for note in segment.notes() {
             self.note(note)?;
         }

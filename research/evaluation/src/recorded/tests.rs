@@ -223,19 +223,9 @@ fn rewritten(file: &[u8], change: impl Fn(Vec<Entry>) -> Vec<Entry>) -> Vec<u8> 
     let opened = open(file);
     let entries = opened.recording.entries().map(Result::unwrap).collect();
     let mut writer = Writer::new(Cursor::new(Vec::new()), 0, &opened.setting).expect("memory");
-    let mut now = Instant::ZERO;
-    for entry in change(entries) {
-        match entry {
-            Entry::Segment { number, state } => writer.segment(number, now, state),
-            Entry::Lost { steps } => writer.lost(now, steps),
-            Entry::Step(step) => {
-                now = step.now;
-                writer.step(step)
-            }
-            Entry::Sent(sent) => writer.sent(sent),
-        }
+    writer
+        .append(Instant::ZERO, change(entries))
         .expect("memory");
-    }
     writer.finish().expect("memory").into_inner()
 }
 

@@ -153,19 +153,8 @@ impl Recorded {
     /// As it lies in a file.
     pub fn file(&self) -> Vec<u8> {
         let mut writer = Writer::new(Cursor::new(Vec::new()), 0, &self.setting).expect("memory");
-        let mut now = Instant::ZERO;
-        for entry in &self.entries {
-            match entry.clone() {
-                Entry::Segment { number, state } => writer.segment(number, now, state),
-                Entry::Lost { steps } => writer.lost(now, steps),
-                Entry::Step(step) => {
-                    now = step.now;
-                    writer.step(step)
-                }
-                Entry::Sent(sent) => writer.sent(sent),
-            }
-            .expect("memory");
-        }
+        let entries = self.entries.iter().cloned();
+        writer.append(Instant::ZERO, entries).expect("memory");
         writer.finish().expect("memory").into_inner()
     }
 }

@@ -156,19 +156,8 @@ fn written(mut writer: Writer<Cursor<Vec<u8>>>, entries: &[Entry]) -> Vec<u8> {
     writer
         .attach("plan.json", "application/json", b"{}")
         .expect("memory");
-    let mut now = Instant::ZERO;
-    for entry in entries {
-        match entry.clone() {
-            Entry::Segment { number, state } => writer.segment(number, now, state),
-            Entry::Lost { steps } => writer.lost(now, steps),
-            Entry::Step(step) => {
-                now = step.now;
-                writer.step(step)
-            }
-            Entry::Sent(sent) => writer.sent(sent),
-        }
-        .expect("memory");
-    }
+    let entries = entries.iter().cloned();
+    writer.append(Instant::ZERO, entries).expect("memory");
     writer.finish().expect("memory").into_inner()
 }
 
