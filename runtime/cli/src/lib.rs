@@ -8,6 +8,7 @@ pub mod commands;
 pub mod demo;
 mod host;
 mod measure;
+mod recorded;
 mod report;
 mod spans;
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use punctual_insight::explain::{Ask, Explained, FrameName, explain};
 use punctual_platform::output::{self, OutputError};
-use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
-use punctual_recording::{BYTES_MAX, End, ReadError, Recording};
+use punctual_recording::{End, ReadError};
 
 use crate::commands::record::{self, DEFAULT_SOCKET, DumpError};
+use crate::recorded::{Opened, RecordingError, RecordingFile, unreadable};
 
 /// Which recording, and what of it.
 #[derive(Clone, Debug, clap::Args)]
@@ -62,13 +62,8 @@ pub struct Options {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{path}: {source}", path = path.display())]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("{path}: {source}", path = path.display())]
-    Read { path: PathBuf, source: ReadError },
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     #[error("{path}: it has no frame {frame}; `--slowest 5` lists some of those that it has", path = path.display())]
     NoFrame { path: PathBuf, frame: FrameName },
     #[error(
@@ -85,8 +80,8 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Output(error) => error.termination(),
-            Self::File { .. } => Termination::File,
-            Self::Read { .. } | Self::NoName { .. } => Termination::BadInput,
+            Self::Recording(error) => error.termination(),
+            Self::NoName { .. } => Termination::BadInput,
             Self::Dump(error) => error.termination(),
             Self::NoFrame { .. } => Termination::BadResult,
         }
@@ -126,14 +121,8 @@ impl Options {
 pub fn run(options: &Options) -> Result<(), Error> {
     let ask = options.ask(options.frame()?);
     let path = &options.file()?;
-    let bytes = read::bytes(path, BYTES_MAX).map_err(|source| Error::File {
-        path: path.clone(),
-        source,
-    })?;
-    let found = explained(&bytes, &ask).map_err(|source| Error::Read {
-        path: path.clone(),
-        source,
-    })?;
+    let file = RecordingFile::read(path)?;
+    let found = explained(&file.open()?, &ask).map_err(|source| unreadable(path, source))?;
     if let Ask::Frame(frame) = &ask
         && found.stories.is_empty()
         && found.open.is_empty()
@@ -150,11 +139,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(output::text(found.text(&ask, output::width()))?)
 }
 
-fn explained(bytes: &[u8], ask: &Ask) -> Result<Explained, ReadError> {
-    let recording = Recording::of(bytes)?;
-    let setting = recording.setting()?;
-    let mut entries = recording.entries();
-    let mut found = explain(entries.by_ref(), &setting, ask)?;
+fn explained(opened: &Opened<'_>, ask: &Ask) -> Result<Explained, ReadError> {
+    let mut entries = opened.recording.entries();
+    let mut found = explain(entries.by_ref(), &opened.setting, ask)?;
     if let Some(End::Cut { why }) = entries.end() {
         found.summary.cut = Some(why.clone());
     }

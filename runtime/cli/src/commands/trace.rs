@@ -7,10 +7,11 @@ use punctual_core::Nanos;
 use punctual_insight::{Expected, Part, TraceError, Traced, page, trace};
 use punctual_platform::files::{write_whole, write_whole_with};
 use punctual_platform::output::{self, OutputError};
-use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_recording::frames::{Follower, Item};
-use punctual_recording::{BYTES_MAX, End, Entries, ReadError, Recording, Setting};
+use punctual_recording::{End, Entries, ReadError, Recording, Setting};
+
+use crate::recorded::{Opened, RecordingError, RecordingFile, unreadable};
 
 /// Of which recording, and what to make of it.
 #[derive(Clone, Debug, clap::Args)]
@@ -73,10 +74,8 @@ fn span(text: &str) -> Result<Nanos, NoSpan> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{path}: {source}", path = path.display())]
-    File { path: PathBuf, source: io::Error },
-    #[error("{path}: {source}", path = path.display())]
-    Read { path: PathBuf, source: ReadError },
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     #[error("cannot write {path}: {source}", path = path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("{path} is the recording itself: name another file", path = path.display())]
@@ -89,8 +88,9 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Output(error) => error.termination(),
-            Self::File { .. } | Self::Write { .. } => Termination::File,
-            Self::Read { .. } | Self::OverItself { .. } => Termination::BadInput,
+            Self::Recording(error) => error.termination(),
+            Self::Write { .. } => Termination::File,
+            Self::OverItself { .. } => Termination::BadInput,
         }
     }
 }
@@ -110,16 +110,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
             return Err(Error::OverItself { path: out.clone() });
         }
     }
-    let bytes = read::bytes(path, BYTES_MAX).map_err(|source| Error::File {
-        path: path.clone(),
-        source,
-    })?;
-    let unreadable = |source| Error::Read {
-        path: path.clone(),
-        source,
-    };
-    let recording = Recording::of(&bytes).map_err(unreadable)?;
-    let setting = recording.setting().map_err(unreadable)?;
+    let file = RecordingFile::read(path)?;
+    let Opened { recording, setting } = file.open()?;
     let source = Source {
         path,
         recording,
@@ -140,8 +132,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
 
 impl Source<'_> {
     fn unreadable(&self, source: ReadError) -> Error {
-        let path = self.path.to_owned();
-        Error::Read { path, source }
+        unreadable(self.path, source).into()
     }
 
     fn perfetto(&self, out: &Path) -> Result<(), Error> {

@@ -9,11 +9,12 @@ use punctual_insight::Field;
 use punctual_model::{Profile, ProfileError};
 use punctual_plan::{DeviceKind, Margins};
 use punctual_platform::output::{self, OutputError};
-use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_recording::frames::{Follower, Item, Run};
-use punctual_recording::{BYTES_MAX, End, ReadError, Recording, Setting};
+use punctual_recording::{End, Recording, Setting};
 use serde::Deserialize;
+
+use crate::recorded::{Opened, RecordingError, RecordingFile, unreadable};
 
 /// The attachment that has the frozen plan.
 const PLAN: &str = "plan.json";
@@ -22,8 +23,8 @@ const PLAN: &str = "plan.json";
 pub enum Error {
     #[error("{path}: {source}", path = path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{path}: {source}", path = path.display())]
-    Read { path: PathBuf, source: ReadError },
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     #[error(
         "{path}: it has no attachment {PLAN}: it is of a simulation, whose times nothing measured; a recording of a daemon has one",
         path = path.display()
@@ -64,6 +65,7 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Output(error) => error.termination(),
+            Self::Recording(error) => error.termination(),
             Self::File { .. } | Self::Write(_) => Termination::File,
             _ => Termination::BadInput,
         }
@@ -135,22 +137,14 @@ struct Known {
 
 /// Reads the recording, and writes the profiles into `folder`.
 pub fn run(path: &Path, folder: &Path) -> Result<(), Error> {
-    let bytes = read::bytes(path, BYTES_MAX).map_err(|source| Error::File {
-        path: path.to_owned(),
-        source,
-    })?;
-    let unreadable = |source| Error::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let recording = Recording::of(&bytes).map_err(unreadable)?;
-    let setting = recording.setting().map_err(unreadable)?;
+    let file = RecordingFile::read(path)?;
+    let Opened { recording, setting } = file.open()?;
     let plan = plan(path, &recording)?;
     let mut known = profiles(path, &recording, &plan)?;
     let mut follower = Follower::new(&setting.config);
     let mut entries = recording.entries();
     for entry in entries.by_ref() {
-        let entry = entry.map_err(unreadable)?;
+        let entry = entry.map_err(|source| unreadable(path, source))?;
         follower.entry(&entry, &mut |item| {
             if let Item::Run(run) = item {
                 count(&run, &plan, &setting, &mut known);
