@@ -6,9 +6,9 @@ use punctual_core::{
     Action, ClientId, Event, Instant, ModelId, Nanos, PolicySpec as _, PunctualConfig,
 };
 use punctual_insight::explain::{Ask, Explained, Story, explain};
-use punctual_recording::{Entry, Names, Recording, Sent, Setting, Step, Writer};
+use punctual_recording::{Entry, Names, Recording, Sent, Setting, Writer};
 use punctual_simulator::faults::Fault;
-use punctual_simulator::observer::Observer;
+use punctual_simulator::recording;
 use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::testbed;
@@ -39,37 +39,9 @@ fn slowed() -> Scenario {
     }
 }
 
-#[derive(Default)]
-struct Recorder {
-    entries: Vec<Entry>,
-}
-
-impl Observer for Recorder {
-    fn event(&mut self, now: Instant, event: &Event) {
-        self.entries.push(Entry::Step(Step {
-            now,
-            took: Nanos::ZERO,
-            event: event.clone(),
-            actions: Vec::new(),
-        }));
-    }
-
-    fn action(&mut self, _: Instant, action: &Action) {
-        if let Some(Entry::Step(step)) = self.entries.last_mut() {
-            step.actions.push(action.clone());
-        }
-    }
-}
-
 /// What was recorded of a run at a load.
 fn recorded(scenario: &Scenario, load: f64) -> (Setting, Vec<Entry>) {
     let policy = PunctualConfig::default();
-    let mut recorder = Recorder::default();
-    let settings = Settings {
-        seed: 0,
-        keep_requests: false,
-    };
-    simulate(scenario, &policy, load, settings, &mut recorder).expect("it can run");
     let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let setting = Setting {
         config: scenario.config(&policy),
@@ -80,7 +52,19 @@ fn recorded(scenario: &Scenario, load: f64) -> (Setting, Vec<Entry>) {
             partitions: named(&["cpu0"]),
         },
     };
-    (setting, recorder.entries)
+    let settings = Settings {
+        seed: 0,
+        keep_requests: false,
+    };
+    let writer = Writer::bare(Cursor::new(Vec::new()), 0, &setting).expect("memory");
+    let mut recorder = recording::Recording::begin(writer, Nanos::MAX).expect("memory");
+    simulate(scenario, &policy, load, settings, &mut recorder).expect("it can run");
+    let file = recorder.finish().expect("memory").into_inner();
+    let entries = Recording::of(&file).expect("a recording").entries();
+    (
+        setting,
+        entries.map(|entry| entry.expect("whole")).collect(),
+    )
 }
 
 fn explained(setting: &Setting, entries: &[Entry], ask: &Ask) -> Explained {
