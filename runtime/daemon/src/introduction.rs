@@ -1,4 +1,4 @@
-//! What the daemon says of its plan when it begins to serve: for people who read its log and no other file.
+//! The lines of the log about the plan when the daemon begins to serve: for people who read no other file.
 
 use std::path::Path;
 

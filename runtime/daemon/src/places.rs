@@ -1,4 +1,4 @@
-//! The plan's places for clients, who has them, and what is said of that.
+//! The plan's places for clients, the clients in them, and the lines of the log about both.
 //!
 //! A client that comes and goes a hundred times a second must not fill the log: of a user's clients for one task the first
 //! few within a minute are told, and then how many more came. The same holds for frames without an answer: the first of each

@@ -134,7 +134,7 @@ fn world_over(
     let spare = Channels::with_room(&[ROOM]).expect("descriptors").scheduler;
     let ends = std::mem::replace(&mut channels.scheduler, spare);
     let metrics = Metrics {
-        lending: Some(LendingMetrics::with_counts(2, 1, 8)),
+        lending: Some(LendingMetrics::with_counts(2, 1)),
         ..Metrics::with_counts(2, 1, 8)
     };
     let metrics = Arc::new(metrics);
@@ -217,7 +217,10 @@ fn a_client_that_is_gone_hears_nothing_and_is_retired_with_its_last_verdict() {
     let retire = channels.ports[0].outbound.pop();
     assert_eq!(retire, Ok(Outbound::Retire));
     assert_eq!(channels.intakes[0].orders.pop(), Ok(IntakeOrder::Retire));
-    assert_eq!(world.metrics.tasks[0].outcomes.now().failed().client_gone, 2);
+    assert_eq!(
+        world.metrics.tasks[0].outcomes.now().failed().client_gone,
+        2
+    );
 }
 
 #[test]

@@ -99,13 +99,13 @@ pub fn keep_to(cores: &[usize]) {
 /// The key of a record that was made at another time than it is written: ns of the monotonic clock.
 pub const AT_NS: &str = "at_ns";
 
-/// When a record was made, in UTC, by the wall clock of now.
+/// When a record was made, by the clock that other programs date by.
 fn time(record: &Record<'_>) -> SystemTime {
     let at_ns = record.key_values().get(AT_NS.into());
     let at_ns = at_ns.and_then(|value| value.to_u64());
-    let ago_ns = at_ns.map_or(0, |at_ns| clock::now_ns().saturating_sub(at_ns));
-    let now = SystemTime::now();
-    now.checked_sub(Duration::from_nanos(ago_ns)).unwrap_or(now)
+    let at_ns = at_ns.unwrap_or_else(clock::now_ns);
+    let unix_ns = at_ns.saturating_add_signed(clock::unix_ahead_ns());
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(unix_ns)
 }
 
 #[derive(Debug)]
