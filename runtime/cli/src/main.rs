@@ -14,6 +14,7 @@ use punctual::commands::{
 use punctual::demo;
 use punctual_plan::Policies;
 use punctual_platform::output;
+use punctual_platform::signals;
 use punctual_platform::termination::Termination;
 
 /// Counts what the daemon's real-time threads must not do.
@@ -96,7 +97,14 @@ TERMINATION CODES:
   4   a file is missing, unreadable or cannot be written; so is standard output, as on a full disk
   5   resources unavailable: memory, threads, sockets, processes
   6, 7, 70  as `punctual daemon --help` says
+  130, 143  interrupted by SIGINT (Ctrl-C), by SIGTERM
   141 whoever read standard output went away before everything was printed";
+
+/// This program with the name of its command, as it was called.
+fn invoked() -> String {
+    let command = std::env::args().nth(1).unwrap_or_default();
+    format!("punctual {command}")
+}
 
 fn main() -> std::process::ExitCode {
     // Before any thread exists, and before the driver is opened.
@@ -114,6 +122,13 @@ fn main() -> std::process::ExitCode {
         }
     };
     let policies = Policies::shipped();
+    // The others take signals over themselves.
+    if !matches!(
+        arguments.command,
+        Command::Demo(_) | Command::Daemon(_) | Command::Camera(_)
+    ) {
+        signals::end_at_once(&invoked());
+    }
     match arguments.command {
         Command::Demo(options) => demo::run(&options).into(),
         Command::Daemon(options) => daemon::run(&options, &policies).into(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use punctual_daemon::ProcessError;
+use punctual_daemon::{ProcessError, StartupError};
 use punctual_platform::OsError;
 use punctual_platform::output::OutputError;
 use punctual_platform::termination::{Terminates, Termination};
@@ -28,6 +28,13 @@ pub enum DemoError {
     Daemon(#[from] ProcessError),
     #[error(transparent)]
     Cache(#[from] cache::CacheError),
+    #[error("the demo's own plan: {0}")]
+    Plan(StartupError),
+    #[error(
+        "this machine is too slow or too busy for the demo: even with {slower} times fewer frames, each due {slower} times later, \
+         its cameras cannot be promised answers; stop other programs, and try again with --profile-again"
+    )]
+    TooSlow { slower: f64 },
     #[error("cannot draw the page's pictures: {0}")]
     Picture(#[from] image::ImageError),
     #[error("the daemon's report: {0}")]
@@ -46,7 +53,10 @@ impl Terminates for DemoError {
         match self {
             Self::Write { .. } => Termination::File,
             Self::Cores { .. } | Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
-            Self::Report(_) | Self::Picture(_) | Self::NotRecorded => Termination::BadResult,
+            Self::Report(_) | Self::Picture(_) | Self::NotRecorded | Self::TooSlow { .. } => {
+                Termination::BadResult
+            }
+            Self::Plan(error) => Termination::Code(error.termination().code()),
             Self::Daemon(error) => error.termination(),
             Self::Cache(error) => error.termination(),
             Self::Output(error) => error.termination(),

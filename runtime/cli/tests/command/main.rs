@@ -14,6 +14,7 @@ mod emulated_gpu;
 mod explain;
 mod explained;
 mod inspect;
+mod interrupted;
 mod manuals;
 mod profile_gpu;
 mod record;
