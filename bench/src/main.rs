@@ -53,7 +53,7 @@ enum What {
     Overhead(overhead::Options),
     /// Many networks, and a cache that holds a part of their weights.
     Paging(paging::Options),
-    /// How soon a woken real-time thread runs, beside cyclictest.
+    /// How soon a woken real-time thread runs, compared with cyclictest.
     Wakeup(wakeup::Options),
     /// Write manual pages and shell completions, for packages.
     #[command(hide = true)]

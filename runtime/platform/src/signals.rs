@@ -82,7 +82,7 @@ extern "C" fn end(number: libc::c_int) {
     }
 }
 
-/// From now on SIGINT and SIGTERM end the process at once, with a line that says of which program, unless the process
+/// From now on SIGINT and SIGTERM end the process at once, with a line that names the program, unless the process
 /// [takes them over](TerminationSignals::take_over). Codes are those of shells: 130 and 143. A signal that is ignored stays so, as
 /// in the background of a shell without job control.
 pub fn end_at_once(program: &str) {
