@@ -8,8 +8,8 @@ mod sibling;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
-    board, calibrate, camera, check, compile, daemon, explain, inspect, manuals, profile, record,
-    share, trace,
+    board, calibrate, camera, check, compile, daemon, explain, inspect, load, manuals, profile,
+    record, share, trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -38,6 +38,8 @@ enum Command {
     Daemon(daemon::Options),
     /// Send rendered frames with known labels to a daemon, as the demo's cameras do.
     Camera(camera::Options),
+    /// Load a daemon's tasks, at rising rates until promises break.
+    Load(load::Options),
     /// Check a manifest and show the plan made from it, or check this machine's settings.
     Check(check::Options),
     /// Compile an ONNX file with early exits into a model package.
@@ -125,7 +127,7 @@ fn main() -> std::process::ExitCode {
     // The others take signals over themselves.
     if !matches!(
         arguments.command,
-        Command::Demo(_) | Command::Daemon(_) | Command::Camera(_)
+        Command::Demo(_) | Command::Daemon(_) | Command::Camera(_) | Command::Load(_)
     ) {
         signals::end_at_once(&invoked());
     }
@@ -133,6 +135,7 @@ fn main() -> std::process::ExitCode {
         Command::Demo(options) => demo::run(&options).into(),
         Command::Daemon(options) => daemon::run(&options, &policies).into(),
         Command::Camera(options) => Termination::of("camera", camera::run(&options)).into(),
+        Command::Load(options) => load::run(&options).into(),
         Command::Check(options) => check::run(&options, &policies).into(),
         Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),
         Command::Inspect(options) => Termination::of("inspect", inspect::run(&options)).into(),

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use punctual_daemon::{ProcessError, StartupError};
-use punctual_platform::OsError;
 use punctual_platform::output::OutputError;
 use punctual_platform::termination::{Terminates, Termination};
 
 use crate::cache;
+use crate::interruption::InterruptionError;
 
 /// Why the demo could not be shown.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +41,8 @@ pub enum DemoError {
     Report(#[from] punctual_daemon::ReportError),
     #[error("the daemon made no recording; its lines above say why")]
     NotRecorded,
-    #[error("cannot wait for signals: {0}")]
-    Signals(OsError),
+    #[error(transparent)]
+    Interruption(#[from] InterruptionError),
     /// Standard output takes no more; everything was ended.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -52,7 +52,7 @@ impl Terminates for DemoError {
     fn termination(&self) -> Termination {
         match self {
             Self::Write { .. } => Termination::File,
-            Self::Cores { .. } | Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
+            Self::Cores { .. } | Self::Spawn(_) | Self::Interruption(_) => Termination::Resources,
             Self::Report(_) | Self::Picture(_) | Self::NotRecorded | Self::TooSlow { .. } => {
                 Termination::BadResult
             }

@@ -2,7 +2,6 @@
 
 pub mod cameras;
 mod error;
-mod interruption;
 mod page;
 mod processes;
 mod promises;
@@ -21,12 +20,12 @@ use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, clock, files, read};
 
 use crate::cache;
+use crate::interruption::Interruption;
 use crate::report::CameraReport;
 use punctual_platform::termination::Termination;
 
 use cameras::{CAMERAS, CameraRole};
 pub use error::DemoError;
-use interruption::Interruption;
 use processes::Camera;
 use promises::Promises;
 use summary::{Summary, TaskSummary};
@@ -136,7 +135,7 @@ fn show(options: &Options) -> Result<Termination, DemoError> {
     }
     let folder = Folder::create()?;
     // Before anything starts a thread.
-    let interruption = Interruption::take_over(folder.0.clone())?;
+    let interruption = Interruption::take_over("demo", folder.0.clone())?;
     let recorder = recorder(&folder, options.record.is_some());
     for (name, package) in PACKAGES {
         folder.write(name, package)?;
@@ -301,7 +300,7 @@ fn watch(
             row.hear(camera.lines());
         }
         if rows.iter().any(|row| row.now.submitted > 0) {
-            interruption.frames_came();
+            interruption.has_something();
         }
         if !stopping && (interruption.is_asked() || daemon.has_ended() || drawn.is_err()) {
             cameras.iter().for_each(Camera::stop);

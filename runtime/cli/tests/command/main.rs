@@ -15,6 +15,7 @@ mod explain;
 mod explained;
 mod inspect;
 mod interrupted;
+mod load;
 mod manuals;
 mod profile_gpu;
 mod record;

@@ -1,22 +1,29 @@
-//! Ends the demo at once when a signal asks for it: before the first frame there is nothing to show, and afterwards there
-//! is a table.
+//! Ends a command at once when a signal asks for it, as long as there is nothing to show; a command that has something is asked
+//! to stop.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use punctual_platform::OsError;
 use punctual_platform::output;
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::termination::Termination;
 
-use super::error::DemoError;
+#[derive(Debug, thiserror::Error)]
+pub enum InterruptionError {
+    #[error("cannot wait for signals: {0}")]
+    Signals(OsError),
+    #[error("cannot start the thread that waits for signals: {0}")]
+    Thread(std::io::Error),
+}
 
 /// What a signal does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// Ends this process; its children notice that.
     Exit,
-    /// Has the cameras stopped and the table shown. The next signal ends this process.
+    /// Asks the command to stop and to show what it has. The next signal ends this process.
     Stop,
 }
 
@@ -32,8 +39,8 @@ pub struct Interruption(Arc<Mutex<State>>);
 
 impl Interruption {
     /// To be called before anything starts a thread. `folder` is removed if the process ends.
-    pub fn take_over(folder: PathBuf) -> Result<Self, DemoError> {
-        let signals = TerminationSignals::take_over().map_err(DemoError::Signals)?;
+    pub fn take_over(command: &'static str, folder: PathBuf) -> Result<Self, InterruptionError> {
+        let signals = TerminationSignals::take_over().map_err(InterruptionError::Signals)?;
         let state = Arc::new(Mutex::new(State {
             answer: Answer::Exit,
             asked: false,
@@ -48,24 +55,24 @@ impl Interruption {
                     if std::mem::replace(&mut state.answer, Answer::Exit) == Answer::Exit {
                         // What cannot be removed from a temporary folder is the system's to clean.
                         let _ = std::fs::remove_dir_all(&folder);
-                        output::note("punctual demo: interrupted");
+                        output::note(format_args!("punctual {command}: interrupted"));
                         std::process::exit(Termination::Interrupted.code().into());
                     }
                 }
             })
-            .map_err(DemoError::Spawn)?;
+            .map_err(InterruptionError::Thread)?;
         Ok(own)
     }
 
     /// From now on there is something to show.
-    pub fn frames_came(&self) {
+    pub fn has_something(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.asked {
             state.answer = Answer::Stop;
         }
     }
 
-    /// Whether a signal came since frames did.
+    /// Whether a signal came since.
     pub fn is_asked(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).asked
     }
