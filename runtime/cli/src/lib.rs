@@ -8,11 +8,13 @@ pub mod commands;
 pub mod demo;
 mod host;
 mod interruption;
+mod live;
 mod load;
 mod measure;
 mod recorded;
 mod report;
 mod spans;
+mod top;
 
 /// For the fuzz targets in `testing/fuzz`, not for users.
 #[doc(hidden)]

@@ -9,7 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
     board, calibrate, camera, check, compile, daemon, explain, inspect, load, manuals, profile,
-    record, share, trace,
+    record, share, status, top, trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -38,6 +38,10 @@ enum Command {
     Daemon(daemon::Options),
     /// Send rendered frames with known labels to a daemon, as the demo's cameras do.
     Camera(camera::Options),
+    /// Watch a daemon: tasks, partitions, threads, log.
+    Top(top::Options),
+    /// Show how a daemon is; the code says whether all is well.
+    Status(status::Options),
     /// Load a daemon's tasks, at rising rates until promises break.
     Load(load::Options),
     /// Check a manifest and show the plan made from it, or check this machine's settings.
@@ -127,7 +131,11 @@ fn main() -> std::process::ExitCode {
     // The others take signals over themselves.
     if !matches!(
         arguments.command,
-        Command::Demo(_) | Command::Daemon(_) | Command::Camera(_) | Command::Load(_)
+        Command::Demo(_)
+            | Command::Daemon(_)
+            | Command::Camera(_)
+            | Command::Load(_)
+            | Command::Top(_)
     ) {
         signals::end_at_once(&invoked());
     }
@@ -135,6 +143,8 @@ fn main() -> std::process::ExitCode {
         Command::Demo(options) => demo::run(&options).into(),
         Command::Daemon(options) => daemon::run(&options, &policies).into(),
         Command::Camera(options) => Termination::of("camera", camera::run(&options)).into(),
+        Command::Top(options) => Termination::of("top", top::run(&options)).into(),
+        Command::Status(options) => status::run(&options).into(),
         Command::Load(options) => load::run(&options).into(),
         Command::Check(options) => check::run(&options, &policies).into(),
         Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),

@@ -79,10 +79,11 @@ pub use options::{AFTER_HELP, CONFIGURATION, ManifestSource, Options};
 pub use process::{Process, ProcessError};
 pub use reload::refuse_reload;
 pub use report::{
-    ClientsReport, DecisionReport, FailedReport, GpuReport, HomeReport, LatencyReport,
-    LendingReport, LoanReport, MemoryReport, PartitionReport, REPORT_FORMAT, RanReport,
-    RecorderReport, RejectedReport, Report, ReportError, SilentReport, StallReport, StallsReport,
-    State, TaskReport, ThreadReport, WatchdogReport, WidthReport, WidthsReport, metrics_socket,
+    ClientReport, ClientsReport, DecisionReport, FailedReport, GpuReport, HomeReport,
+    LatencyReport, LendingReport, LoanReport, MemoryReport, NoteReport, PartitionReport,
+    REPORT_FORMAT, RanReport, RecorderReport, RejectedReport, Report, ReportError, RunningReport,
+    SilentReport, SlackReport, StageReport, StallReport, StallsReport, State, TaskReport,
+    ThreadReport, WatchdogReport, WidthReport, WidthsReport, metrics_socket,
 };
 pub use startup::{plan, plan_inputs, run};
 pub use termination::Termination;

@@ -98,8 +98,8 @@ EXAMPLES:
       punctuald signs.toml --socket /tmp/signs.sock --report report.json
   Find out who comes and goes, and which weights are loaded:
       punctuald signs.toml --log debug
-  Look at the metrics of a daemon that is running (one JSON object a connection):
-      socat -u UNIX-CONNECT:/tmp/signs.sock.metrics -
+  Look at a daemon that is running:
+      punctual top --socket /tmp/signs.sock
 
 SIGNALS:
   SIGTERM, SIGINT, SIGHUP, SIGQUIT

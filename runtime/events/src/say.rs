@@ -21,7 +21,7 @@ const RECENT_MAX: usize = 32;
 
 static RECENT: Mutex<VecDeque<Note>> = Mutex::new(VecDeque::new());
 
-/// The last notes of the log's usual levels, by time.
+/// The last notes but for details, by time.
 #[must_use]
 pub fn recent() -> Vec<Note> {
     let recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,10 +49,15 @@ impl Declaration {
         log_enabled!(target: self.writer.target(), self.level)
     }
 
-    /// Whether the log or a listener wants them.
+    /// Whether anybody wants them.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
-        LISTENER.get().is_some() || self.is_logged()
+        self.is_kept() || LISTENER.get().is_some() || self.is_logged()
+    }
+
+    /// Whether people who look at the daemon see them, whatever the log leaves out.
+    fn is_kept(&self) -> bool {
+        self.level <= Level::Info
     }
 }
 
@@ -74,11 +79,11 @@ fn tell(note: &Note) {
     if let Some(listener) = LISTENER.get() {
         listener(note);
     }
+    if note.declaration.is_kept() {
+        keep(note);
+    }
     if !note.declaration.is_logged() {
         return;
-    }
-    if note.declaration.level <= Level::Info {
-        keep(note);
     }
     let mut pairs = vec![
         ("event", Value::from(note.declaration.name)),

@@ -13,4 +13,6 @@ pub mod manuals;
 pub mod profile;
 pub mod record;
 pub mod share;
+pub mod status;
+pub mod top;
 pub mod trace;

@@ -25,7 +25,7 @@ pub enum Shape {
     Steady,
     /// Exponential gaps.
     Poisson,
-    /// So many at once, with gaps that keep the rate.
+    /// This many at once, with gaps that keep the rate.
     Bursts(u32),
     /// The times of a file.
     File(PathBuf),

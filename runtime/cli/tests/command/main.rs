@@ -25,5 +25,6 @@ mod special_files;
 mod standard_output;
 #[path = "../../../daemon/tests/support/mod.rs"]
 mod support;
+mod top;
 mod trace;
 mod verified;

@@ -1,0 +1,106 @@
+//! Any field of a report by its path, as in `tasks/front/latency_us/p99`.
+
+use serde_json::Value;
+
+/// The fields by which an element of a list is called.
+const NAMES: [&str; 4] = ["name", "task", "partition", "slot"];
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {wanted:?} in {place}; there {}", if there.is_empty() { "is nothing".to_owned() } else { format!("are {}", there.join(", ")) })]
+pub struct NoField {
+    wanted: String,
+    /// Up to here the path is right.
+    place: String,
+    there: Vec<String>,
+}
+
+/// The value at `path`; parts are names of fields, and names or positions of elements of lists.
+pub fn find<'v>(report: &'v Value, path: &str) -> Result<&'v Value, NoField> {
+    let mut at = report;
+    let mut place = Vec::new();
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        at = inside(at, part).ok_or_else(|| NoField {
+            wanted: part.to_owned(),
+            place: match place.len() {
+                0 => "the report".to_owned(),
+                _ => format!("`{}`", place.join("/")),
+            },
+            there: names(at),
+        })?;
+        place.push(part);
+    }
+    Ok(at)
+}
+
+fn inside<'v>(at: &'v Value, part: &str) -> Option<&'v Value> {
+    match at {
+        Value::Object(fields) => fields.get(part),
+        Value::Array(elements) => {
+            let named = elements
+                .iter()
+                .find(|element| name(element).as_deref() == Some(part));
+            named.or_else(|| elements.get(part.parse::<usize>().ok()?))
+        }
+        _ => None,
+    }
+}
+
+fn name(element: &Value) -> Option<String> {
+    let mut names = NAMES.iter().filter_map(|key| element.get(key));
+    Some(match names.next()? {
+        Value::String(name) => name.clone(),
+        other => other.to_string(),
+    })
+}
+
+/// What may follow.
+fn names(at: &Value) -> Vec<String> {
+    match at {
+        Value::Object(fields) => fields.keys().cloned().collect(),
+        Value::Array(elements) => {
+            let elements = elements.iter().enumerate();
+            elements
+                .map(|(at, element)| name(element).unwrap_or_else(|| at.to_string()))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_names_and_positions_and_a_wrong_path_says_what_is_there() {
+        let report =
+            json!({"pid": 3, "tasks": [{"name": "front", "exits": [4, 5]}, {"name": "rear"}]});
+        for (path, expected) in [
+            ("pid", json!(3)),
+            ("/tasks/front/exits/1", json!(5)),
+            ("tasks/1/name", json!("rear")),
+            ("", report.clone()),
+        ] {
+            assert_eq!(find(&report, path), Ok(&expected), "{path}");
+        }
+        for (path, words) in [
+            (
+                "task",
+                "there is no \"task\" in the report; there are pid, tasks",
+            ),
+            (
+                "tasks/left",
+                "there is no \"left\" in `tasks`; there are front, rear",
+            ),
+            (
+                "tasks/front/exits/2",
+                "there is no \"2\" in `tasks/front/exits`; there are 0, 1",
+            ),
+            ("pid/x", "there is no \"x\" in `pid`; there is nothing"),
+        ] {
+            assert_eq!(find(&report, path).unwrap_err().to_string(), words);
+        }
+    }
+}
