@@ -7,6 +7,8 @@ mod calibrate;
 pub mod commands;
 pub mod demo;
 mod host;
+mod interruption;
+mod load;
 mod measure;
 mod recorded;
 mod report;

@@ -169,6 +169,8 @@ impl Observer {
             model: model.name.clone(),
             partition: self.plan.partitions[plan.partition.index()].name.clone(),
             deadline_us: plan.deadline.map(|deadline| deadline.as_nanos() / 1_000),
+            rate_hz: plan.hz(),
+            clients: plan.client_slots.len() as u64,
             reserved_hz: self.reserved_hz(task),
             criticality: match plan.criticality {
                 Criticality::RealTime => "real-time",

@@ -16,6 +16,12 @@ pub struct TaskReport {
     /// Relative to capture; none: without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_us: Option<u64>,
+    /// Frames in a second that its clients may send together; none: as many as they like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_hz: Option<f64>,
+    /// Places for clients.
+    #[serde(default)]
+    pub clients: u64,
     /// Frames in a second for which the plan reserves capacity, of all its clients together; none: without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_hz: Option<f64>,
