@@ -2,7 +2,7 @@
  * newest answer.
  *
  *     cc camera.c $(pkg-config --cflags --libs punctual) -o camera
- *     ./camera /run/punctual.sock signs
+ *     ./camera /tmp/punctual.sock camera
  *
  * It may be started before the daemon, and outlives it. */
 #define _POSIX_C_SOURCE 200809L

@@ -1,7 +1,7 @@
 /* Boxes in the camera's frame: thirty frames, and what a detector sees in the crop in their middle.
  *
  *     cc detector.c $(pkg-config --cflags --libs punctual) -o detector
- *     ./detector /run/punctual.sock cars
+ *     ./detector /tmp/punctual.sock camera
  *
  * The task gives `detections` and `count`, as Punctual's decoder makes them; docs/decode.md has the other heads. */
 #include <inttypes.h>

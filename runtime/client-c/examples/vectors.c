@@ -1,7 +1,7 @@
 /* A vector in, a tensor out: thirty frames, each with a speed, whose answers are rows of numbers.
  *
  *     cc vectors.c $(pkg-config --cflags --libs punctual) -o vectors
- *     ./vectors /run/punctual.sock cars
+ *     ./vectors /tmp/punctual.sock camera
  *
  * The task gives an output `boxes` and takes a vector `speed` of two numbers. */
 #include <inttypes.h>

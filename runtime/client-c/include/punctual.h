@@ -2,8 +2,8 @@
  *
  *   punctual_client *client;
  *   punctual_options options = PUNCTUAL_OPTIONS_INIT;
- *   options.socket = "/run/punctual.sock";
- *   options.task = "signs";
+ *   options.socket = "/run/punctual/socket";
+ *   options.task = "front";
  *   options.format = PUNCTUAL_RGB8;
  *   if (punctual_open(&options, PUNCTUAL_FOREVER, &client) != PUNCTUAL_OK)
  *       fprintf(stderr, "%s\n", punctual_last_error());

@@ -1,6 +1,6 @@
 """A camera in a few lines: thirty frames a second for five seconds, and their verdicts.
 
-    python3 camera.py /run/punctual.sock signs
+    python3 camera.py /tmp/punctual.sock camera
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Boxes in the camera's frame: thirty frames, and what a detector sees in the crop in their middle.
 
-    python3 detector.py /run/punctual.sock cars
+    python3 detector.py /tmp/punctual.sock camera
 
 The task gives `detections` and `count`, as Punctual's decoder makes them; docs/decode.md has the other heads.
 """

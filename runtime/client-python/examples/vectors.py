@@ -1,7 +1,7 @@
 """A vector in, a tensor out: thirty frames, each with a speed, whose answers are rows of numbers. A control loop acts on the
 newest answer while it waits for the verdict.
 
-    python3 vectors.py /run/punctual.sock cars
+    python3 vectors.py /tmp/punctual.sock camera
 
 The task gives an output `boxes` and takes a vector `speed` of two numbers.
 """

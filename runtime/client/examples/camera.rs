@@ -1,7 +1,7 @@
 //! A camera in a few lines: thirty frames a second for five seconds, their verdicts, and a control loop that acts on
 //! the newest answer.
 //!
-//!     cargo run --release -p punctual-client --example camera -- /tmp/punctual.sock signs
+//!     cargo run --release -p punctual-client --example camera -- /tmp/punctual.sock camera
 
 use punctual_client::{Client, Crop, Outputs, PixelFormat, Response, Verdict, now_ns};
 use punctual_platform::clock::sleep_until_ns;

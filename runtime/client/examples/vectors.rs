@@ -1,6 +1,6 @@
 //! A vector in, a tensor out: thirty frames, each with a speed, whose answers are rows of numbers.
 //!
-//!     cargo run --release -p punctual-client --example vectors -- /tmp/punctual.sock cars
+//!     cargo run --release -p punctual-client --example vectors -- /tmp/punctual.sock camera
 //!
 //! The task gives an output `boxes` and takes a vector `speed` of two numbers.
 

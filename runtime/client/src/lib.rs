@@ -3,7 +3,7 @@
 //! ```no_run
 //! use punctual_client::{Crop, Options, PixelFormat, now_ns};
 //!
-//! let mut client = Options::new("/run/punctual.sock", "signs", PixelFormat::Rgb8).connect()?;
+//! let mut client = Options::new("/run/punctual/socket", "front", PixelFormat::Rgb8).connect()?;
 //! let captured = now_ns();
 //! let mut slot = client.slot(None)?.expect("waits without a limit");
 //! slot.pixels().fill(127); // the sensor's pixels, laid out as client.frame() says

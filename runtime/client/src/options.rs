@@ -11,7 +11,7 @@ use punctual_ipc::{Hello, Layout, PixelFormat};
 /// ```no_run
 /// use punctual_client::{Options, PixelFormat};
 ///
-/// let options = Options::new("/run/punctual.sock", "signs", PixelFormat::Rgb8);
+/// let options = Options::new("/run/punctual/socket", "front", PixelFormat::Rgb8);
 /// let client = options.open(None)?; // waits for the daemon as long as it takes
 /// # Ok::<(), punctual_client::Lost>(())
 /// ```

@@ -13,6 +13,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "serves until a signal: the daemon's own tests",
     ),
     ("punctual camera", "needs such a daemon: tests/demo.rs"),
+    (
+        "punctual load",
+        "real time, most with such a daemon: load.rs",
+    ),
     ("record dump", "needs such a daemon: record.rs"),
     ("explain --socket", "needs such a daemon: record.rs"),
     ("punctual profile", "minutes; a quick one is run first"),
