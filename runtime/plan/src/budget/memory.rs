@@ -14,7 +14,7 @@ use crate::manifest::{Manifest, Payloads, RecorderMode, RecorderPlan};
 use crate::resolve::{FramePlan, Model, Placed, Placement, Resolved, Task};
 
 /// All memory that the daemon has when every client is there: the most that it ever has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryBudget {
     pub items: Vec<MemoryItem>,
     /// What may be taken.

@@ -167,11 +167,18 @@ impl Plan {
 pub struct PlanHash(String);
 
 impl PlanHash {
-    /// BLAKE3 of the plan's JSON without its own hash and the place of its manifest.
+    /// BLAKE3 of the plan's JSON without its own hash and the place of its manifest, without warnings, which are also of the
+    /// machine's settings at the moment, and without memory: what is free changes all the time, the program's size is no
+    /// decision, and the rest follows from the plan. So `check` and the daemon that is started later have one hash.
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut content = plan.clone();
         content.hash = Self::default();
         content.manifest = PathBuf::new();
+        content.warnings.clear();
+        content.memory = MemoryBudget::default();
+        if let Some(gpu) = &mut content.gpu {
+            gpu.memory = None;
+        }
         Self(blake3::hash(content.to_json().as_bytes()).to_string())
     }
 

@@ -143,3 +143,14 @@ fn the_examples_plan_on_their_boards_without_a_warning() {
     }
     assert!(seen >= 2);
 }
+
+#[test]
+fn a_plan_has_the_same_hash_whatever_memory_is_free_and_however_large_the_program_is() {
+    let hash = |free: u64, program: u64| {
+        let mut inputs = crate::fixture::inputs(LEAST, "defaults.toml");
+        inputs.host.memory_bytes = free;
+        inputs.host.program_bytes = program;
+        Plan::build(&inputs).expect("it is good").hash
+    };
+    assert_eq!(hash(8 << 30, 1 << 20), hash(4 << 30, 2 << 20));
+}
