@@ -1,12 +1,16 @@
 //! Charts of any numbers.
 
-use plotters::coord::ranged1d::{AsRangedCoord, NoDefaultFormatting, ValueFormatter};
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{NoDefaultFormatting, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::page::Figure;
 use crate::plot::{Area, FONT, Plotted, SIZE, colour, draw, line};
 use crate::svg::Svg;
+use crate::ticks::Ticks;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
@@ -43,6 +47,14 @@ impl Axis {
         Self {
             log: true,
             ..Self::linear(name)
+        }
+    }
+
+    fn ticks(&self, range: &Range<f64>) -> Ticks {
+        if self.log {
+            Ticks::log(range.start, range.end)
+        } else {
+            Ticks::linear(range.start, range.end)
         }
     }
 }
@@ -87,9 +99,14 @@ impl Lines {
             let values = series.iter().flatten().map(|point| point[index]);
             let least = values.clone().fold(f64::INFINITY, f64::min);
             let most = values.fold(f64::NEG_INFINITY, f64::max);
-            let margin = ((most - least) * 0.04).max(most.abs() * 0.02).max(1e-9);
+            let margin = match most - least {
+                // A single value, with room on both sides.
+                0.0 => most.abs().max(1.0) / 2.0,
+                between => between * 0.04,
+            };
             if axis.log {
-                least / 1.1..most * 1.1
+                let room = if most == least { 2.0 } else { 1.1 };
+                least / room..most * room
             } else if index == 1 && least >= 0.0 {
                 // Amounts begin at nothing.
                 0.0..most + margin
@@ -101,11 +118,12 @@ impl Lines {
             return None;
         }
         let (x, y) = (range(0, &self.x), range(1, &self.y));
+        let [x, y] = [(&self.x, x), (&self.y, y)].map(|(axis, range)| (axis.ticks(&range), range));
         Some(draw(SIZE, |area| match (self.x.log, self.y.log) {
-            (false, false) => self.draw(area, &series, x, y),
-            (true, false) => self.draw(area, &series, x.log_scale(), y),
-            (false, true) => self.draw(area, &series, x, y.log_scale()),
-            (true, true) => self.draw(area, &series, x.log_scale(), y.log_scale()),
+            (false, false) => self.draw(area, &series, linear(x), linear(y)),
+            (true, false) => self.draw(area, &series, log(x), linear(y)),
+            (false, true) => self.draw(area, &series, linear(x), log(y)),
+            (true, true) => self.draw(area, &series, log(x), log(y)),
         }))
     }
 
@@ -116,13 +134,18 @@ impl Lines {
         Figure::new(&self.title, self.svg()).series(names)
     }
 
-    fn draw<X, Y>(&self, area: &Area<'_>, series: &[Vec<[f64; 2]>], x: X, y: Y) -> Plotted
+    fn draw<X, Y>(
+        &self,
+        area: &Area<'_>,
+        series: &[Vec<[f64; 2]>],
+        x: Labelled<X>,
+        y: Labelled<Y>,
+    ) -> Plotted
     where
-        X: AsRangedCoord<Value = f64>,
-        Y: AsRangedCoord<Value = f64>,
-        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
-        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        X: Ranged<ValueType = f64>,
+        Y: Ranged<ValueType = f64>,
     {
+        let (x_ticks, y_ticks) = (x.ticks.clone(), y.ticks.clone());
         let mut chart = ChartBuilder::on(area)
             .margin(12)
             .x_label_area_size(50)
@@ -132,8 +155,8 @@ impl Lines {
             .configure_mesh()
             .x_desc(&self.x.name)
             .y_desc(&self.y.name)
-            .x_label_formatter(&|value| short(*value))
-            .y_label_formatter(&|value| short(*value))
+            .x_label_formatter(&|value| x_ticks.label(*value))
+            .y_label_formatter(&|value| y_ticks.label(*value))
             .label_style(FONT)
             .axis_desc_style(FONT)
             .light_line_style(TRANSPARENT)
@@ -185,17 +208,19 @@ impl Bars {
 
     fn draw(&self, area: &Area<'_>, most: f64) -> Plotted {
         let count = self.groups.len();
+        let ticks = Ticks::linear(0.0, most * 1.05);
+        let y = linear((ticks.clone(), 0.0..most * 1.05));
         let mut chart = ChartBuilder::on(area)
             .margin(12)
             .x_label_area_size(50)
             .y_label_area_size(74)
-            .build_cartesian_2d(Groups(count), 0.0..most * 1.05)?;
+            .build_cartesian_2d(Groups(count), y)?;
         chart
             .configure_mesh()
             .disable_x_mesh()
             .y_desc(&self.y.name)
             .x_label_formatter(&|at| self.groups.get(*at as usize).cloned().unwrap_or_default())
-            .y_label_formatter(&|value| short(*value))
+            .y_label_formatter(&|value| ticks.label(*value))
             .label_style(FONT)
             .axis_desc_style(FONT)
             .light_line_style(TRANSPARENT)
@@ -218,6 +243,41 @@ impl Bars {
     }
 }
 
+/// An axis with labels of its own.
+struct Labelled<R> {
+    range: R,
+    ticks: Ticks,
+}
+
+fn linear((ticks, range): (Ticks, Range<f64>)) -> Labelled<RangedCoordf64> {
+    let range = range.into();
+    Labelled { range, ticks }
+}
+
+fn log((ticks, range): (Ticks, Range<f64>)) -> Labelled<LogCoord<f64>> {
+    let range = range.log_scale().into();
+    Labelled { range, ticks }
+}
+
+impl<R: Ranged<ValueType = f64>> Ranged for Labelled<R> {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        self.range.map(value, limit)
+    }
+
+    fn key_points<H: plotters::coord::ranged1d::KeyPointHint>(&self, _: H) -> Vec<f64> {
+        self.ticks.values.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.range()
+    }
+}
+
+impl<R: Ranged<ValueType = f64>> ValueFormatter<f64> for Labelled<R> {}
+
 /// The axis of groups: each one unit wide, its name in the middle.
 struct Groups(usize);
 
@@ -234,24 +294,12 @@ impl Ranged for Groups {
         (0..self.0).map(|group| group as f64 + 0.5).collect()
     }
 
-    fn range(&self) -> std::ops::Range<f64> {
+    fn range(&self) -> Range<f64> {
         0.0..self.0 as f64
     }
 }
 
 impl ValueFormatter<f64> for Groups {}
-
-/// A number with as few digits as tell it.
-fn short(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size if size >= 100.0 => format!("{value:.0}"),
-        _ => {
-            let text = format!("{value:.3}");
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -39,6 +39,8 @@ mod shares;
 mod svg;
 mod table;
 mod text;
+#[cfg(feature = "charts")]
+mod ticks;
 mod timeline;
 
 #[cfg(feature = "charts")]
