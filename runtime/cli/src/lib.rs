@@ -2,12 +2,15 @@
 //! policies.
 #![forbid(unsafe_code)]
 
+mod ask;
 mod cache;
 mod calibrate;
 pub mod commands;
 pub mod demo;
 mod host;
 mod measure;
+mod picture;
+mod pixel_classes;
 mod recorded;
 mod report;
 mod spans;

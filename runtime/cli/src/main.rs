@@ -8,8 +8,8 @@ mod sibling;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
-    board, calibrate, camera, check, compile, daemon, explain, inspect, manuals, profile, record,
-    share, trace,
+    ask, board, calibrate, camera, check, compile, daemon, explain, inspect, manuals, profile,
+    record, share, trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -37,6 +37,8 @@ enum Command {
     Daemon(daemon::Options),
     /// Send rendered frames with known labels to a daemon, as the demo's cameras do.
     Camera(camera::Options),
+    /// Ask a daemon about pictures or arrays in files, and print or draw what it answers.
+    Ask(ask::Options),
     /// Check a manifest and show the plan made from it, or check this machine's settings.
     Check(check::Options),
     /// Compile an ONNX file with early exits into a model package.
@@ -118,6 +120,7 @@ fn main() -> std::process::ExitCode {
         Command::Demo(options) => demo::run(&options).into(),
         Command::Daemon(options) => daemon::run(&options, &policies).into(),
         Command::Camera(options) => Termination::of("camera", camera::run(&options)).into(),
+        Command::Ask(options) => Termination::of("ask", ask::run(&options)).into(),
         Command::Check(options) => check::run(&options, &policies).into(),
         Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),
         Command::Inspect(options) => Termination::of("inspect", inspect::run(&options)).into(),

@@ -1,6 +1,6 @@
 //! `punctual camera`: a camera process that shows frames of which it is known what they show.
 
-mod boxes;
+pub(crate) mod boxes;
 mod capture;
 mod error;
 mod tally;
