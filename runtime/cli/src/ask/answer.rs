@@ -1,5 +1,6 @@
 //! What a daemon answered, in words and as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use punctual_client::{Client, Response, Tensor};
@@ -9,9 +10,12 @@ use serde::Serialize;
 
 use super::frame::{Framed, Placement};
 use crate::commands::camera::boxes;
+use crate::pixel_classes::PixelClasses;
 
 /// Of a tensor's values that are shown.
 const FIRST: usize = 5;
+/// Classes of pixels that are told.
+const CLASSES_MAX: usize = 10;
 
 /// The answer to one file.
 #[derive(Debug, Serialize)]
@@ -30,7 +34,17 @@ pub struct Answered {
     pub confidence: Option<f32>,
     /// In pixels of the picture; none if answers have none.
     pub detections: Option<Vec<Found>>,
+    /// How much of the tensor each class has, if pixels have classes: the most first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pixels: Vec<Share>,
     pub tensors: Vec<Summary>,
+}
+
+/// The pixels of a class.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Share {
+    pub class: String,
+    pub share: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,6 +70,18 @@ pub struct Summary {
     pub mean: Option<f64>,
     pub max: Option<f64>,
     pub not_finite: usize,
+}
+
+/// The first tensor that says the class of each pixel, and how; none if answers have no such.
+pub fn pixel_classes<'r>(
+    response: &'r Response,
+    names: &Names,
+) -> Option<(PixelClasses, Tensor<'r>)> {
+    response.outputs()?.iter().find_map(|tensor| {
+        let form = PixelClasses::of(tensor.element(), tensor.shape())?;
+        let meant = form.scored().is_none_or(|classes| classes == names.count());
+        meant.then_some((form, tensor))
+    })
 }
 
 /// The names of classes: the network's, or those of a file.
@@ -111,6 +137,7 @@ impl Answered {
             class: response.class().map(|class| names.of(class.into())),
             class_index: response.class(),
             confidence: response.confidence(),
+            pixels: shares(response, names),
             tensors: tensors
                 .filter(told)
                 .map(|tensor| Summary::of(&tensor))
@@ -160,6 +187,9 @@ impl Answered {
         for found in self.detections.iter().flatten() {
             let _ = writeln!(text, "  {found}");
         }
+        for Share { class, share } in &self.pixels {
+            let _ = writeln!(text, "  {class:20}  {:5.1}% of the pixels", share * 100.0);
+        }
         for tensor in &self.tensors {
             let _ = writeln!(text, "  {tensor}");
         }
@@ -196,6 +226,26 @@ fn found(
             .filter(|found| found.sides[0] < found.sides[2] && found.sides[1] < found.sides[3])
             .collect(),
     )
+}
+
+fn shares(response: &Response, names: &Names) -> Vec<Share> {
+    let Some((form, tensor)) = pixel_classes(response, names) else {
+        return Vec::new();
+    };
+    let classes = form.classes(tensor.bytes());
+    let mut counts = BTreeMap::new();
+    for class in &classes {
+        *counts.entry(*class).or_insert(0_u64) += 1;
+    }
+    let mut counts: Vec<(u32, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.truncate(CLASSES_MAX);
+    let all = classes.len().max(1) as f64;
+    let share = |(class, count): (u32, u64)| Share {
+        class: names.of(class as usize),
+        share: count as f64 / all,
+    };
+    counts.into_iter().map(share).collect()
 }
 
 impl fmt::Display for Found {
@@ -268,6 +318,7 @@ mod tests {
             class_index: None,
             confidence: Some(0.5),
             detections: None,
+            pixels: Vec::new(),
             tensors: Vec::new(),
         }
     }

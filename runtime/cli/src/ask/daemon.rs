@@ -5,15 +5,18 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::unistd::{Gid, Group, Uid, User};
-use punctual_client::{Client, ConnectError, Options, Refusal};
+use punctual_client::{Client, ConnectError, Lost, Options, Refusal, now_ns};
 use punctual_daemon::{Report, ReportError, metrics_socket};
 use punctual_plan::METRICS_SUFFIX;
 use punctual_platform::termination::{Terminates, Termination};
 
 /// Of daemons elsewhere that a message names.
 const OTHERS_MAX: usize = 5;
+/// How long a place is waited for.
+const PATIENCE_NS: u64 = 2_000_000_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
@@ -56,14 +59,16 @@ pub enum DaemonError {
     #[error("no connection to {socket}: {source}", socket = socket.display())]
     Connect {
         socket: PathBuf,
-        source: ConnectError,
+        source: Arc<ConnectError>,
     },
+    #[error(transparent)]
+    Lost(Lost),
 }
 
 impl Terminates for DaemonError {
     fn termination(&self) -> Termination {
         match self {
-            Self::None { .. } | Self::Denied { .. } | Self::Connect { .. } => {
+            Self::None { .. } | Self::Denied { .. } | Self::Connect { .. } | Self::Lost(_) => {
                 Termination::Resources
             }
             Self::NoTask { .. }
@@ -137,11 +142,15 @@ fn meant(
     }
 }
 
-/// In the manifest's format.
+/// In the manifest's format. The place of a client that has just ended may not be free yet.
 pub fn connect(socket: &Path, task: &str) -> Result<Client, DaemonError> {
     let options = Options::new(socket, task, None).reconnect(false);
-    options.connect().map_err(|source| {
-        let kind = match &source {
+    let opened = options.open(Some(now_ns() + PATIENCE_NS));
+    opened.map_err(|lost| {
+        let (Lost::Refused(source) | Lost::NotInTime(source)) = lost else {
+            return DaemonError::Lost(lost);
+        };
+        let kind = match &*source {
             ConnectError::Connect(error) => error.source.kind(),
             ConnectError::Refused(Refusal::UnknownTask { task }) => {
                 return DaemonError::UnknownTask { task: task.clone() };

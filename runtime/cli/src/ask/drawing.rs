@@ -18,7 +18,7 @@ use punctual_decode::View;
 use punctual_report::Colour;
 use punctual_types::Element;
 
-use super::answer::{Answered, Names};
+use super::answer::{self, Answered, Names};
 use super::frame::Placement;
 use crate::pixel_classes::{PixelClasses, cell};
 
@@ -48,14 +48,9 @@ pub fn drawn(
     if let Some(view) = response.view() {
         let all = response.outputs();
         let tensors: Vec<Tensor<'_>> = all.into_iter().flat_map(|all| all.iter()).collect();
-        let class_of_pixels = tensors.iter().find_map(|tensor| {
-            let form = PixelClasses::of(tensor.element(), tensor.shape())?;
-            let meant = form.scored().is_none_or(|classes| classes == names.count());
-            meant.then_some((form, tensor))
-        });
         if answered.detections.is_none() {
-            if let Some((form, tensor)) = class_of_pixels {
-                canvas.classes(form, tensor, (placement, &view), names);
+            if let Some((form, tensor)) = answer::pixel_classes(response, names) {
+                canvas.classes(form, &tensor, (placement, &view), names);
             } else if let Some(map) = tensors.iter().find_map(Map::of) {
                 canvas.map(&map, placement, &view);
             }

@@ -30,7 +30,9 @@ const SILENCE_NS: u64 = 60_000_000_000;
 
 /// What to ask, and what to do with the answers.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "punctual ask [OPTIONS] [TASK] FILE...",
+    after_help = "\
 EXAMPLES:
   punctual ask --socket /tmp/punctual.sock camera street.jpg
   punctual ask --socket /tmp/punctual.sock camera pictures --json
@@ -44,10 +46,11 @@ the daemon has no time.
 
 TERMINATION CODES: 0 each file was answered, in time or late; 1 one was not, or the daemon ended; 2 wrong usage; 3 there is no such
 task, or it takes something else; 4 a drawing, a tensor or standard output cannot be written; 5 no connection; 141 the reader of
-standard output closed it.")]
+standard output closed it."
+)]
 pub struct Options {
     /// The task, then pictures, arrays (`.npy`) and folders of them.
-    #[arg(required = true, value_name = "[TASK] FILE")]
+    #[arg(required = true, value_name = "TASK|FILE")]
     words: Vec<PathBuf>,
     /// Where the daemon listens.
     #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
@@ -98,7 +101,7 @@ pub enum Error {
     },
     #[error(transparent)]
     Write(#[from] WriteError),
-    #[error("{unanswered} of {files} files have no answer")]
+    #[error("{unanswered} of {files} files without an answer")]
     Unanswered { unanswered: usize, files: usize },
     #[error("the daemon ended: {asked} of {files} files were asked about")]
     Gone { asked: usize, files: usize },

@@ -13,6 +13,7 @@ const NOT_RUN: &[(&str, &str)] = &[
         "serves until a signal: the daemon's own tests",
     ),
     ("punctual camera", "needs such a daemon: tests/demo.rs"),
+    ("punctual ask", "needs such a daemon: ask.rs, drawings.rs"),
     ("record dump", "needs such a daemon: record.rs"),
     ("explain --socket", "needs such a daemon: record.rs"),
     ("punctual profile", "minutes; a quick one is run first"),
