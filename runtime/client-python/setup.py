@@ -1,4 +1,4 @@
-"""Puts libpunctual into the wheel: `cargo build --release -p punctual-client-c && pip wheel --no-deps --wheel-dir target/wheels runtime/client-python`
+"""Puts libpunctual into the wheel: `packaging/portable/wheel` builds both.
 
 PUNCTUAL_LIBRARY names the library if it was built elsewhere, or for another architecture (then with
 `--build-option --plat-name=...`).
