@@ -30,8 +30,8 @@ pub enum DaemonError {
         others: Vec<PathBuf>,
     },
     #[error(
-        "this user may not connect to {socket}, which is of user {user} and group {group} with mode {mode:o}: \
-         `sudo usermod -aG {group} $USER` and log in again, or ask as a user who may",
+        "this user may not connect to {socket}, which is of user {user} and group {group} with mode {mode:o}: {}",
+        remedy(user, group, *mode),
         socket = socket.display()
     )]
     Denied {
@@ -78,6 +78,14 @@ impl Terminates for DaemonError {
             | Self::NoFiles => Termination::BadInput,
         }
     }
+}
+
+/// Write permission of its group is what a connection to a socket takes.
+fn remedy(user: &str, group: &str, mode: u32) -> String {
+    if mode & 0o020 == 0 || group == "root" {
+        return format!("ask as user {user}");
+    }
+    format!("`sudo usermod -aG {group} $USER` and log in again, or ask as user {user}")
 }
 
 fn hint(others: &[PathBuf]) -> String {
@@ -249,6 +257,13 @@ mod tests {
         assert!(said(two(), &["front"]).contains("no files"));
         assert!(said(two(), &[]).contains("no files"));
         assert!(said(untold(), &["Cargo.toml"]).contains("format 99"));
+    }
+
+    #[test]
+    fn a_group_is_joined_only_if_that_helps() {
+        assert!(remedy("root", "punctual-clients", 0o660).contains("usermod -aG punctual-clients"));
+        assert_eq!(remedy("robot", "robot", 0o700), "ask as user robot");
+        assert_eq!(remedy("root", "root", 0o775), "ask as user root");
     }
 
     #[test]

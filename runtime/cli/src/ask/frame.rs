@@ -282,7 +282,12 @@ impl Framing {
                 placed(&picture.to_rgba8(), &placement, frame, fill).into_raw()
             }
             format => {
-                let rgb = placed(&picture.to_rgb8(), &placement, frame, Rgb([grey; 3]));
+                let fill = Rgb([grey; 3]);
+                // A large picture is not copied for nothing.
+                let rgb = match &picture {
+                    DynamicImage::ImageRgb8(rgb) => placed(rgb, &placement, frame, fill),
+                    other => placed(&other.to_rgb8(), &placement, frame, fill),
+                };
                 from_rgb8(rgb.into_raw(), width, height, format).into_vec()
             }
         };

@@ -194,7 +194,8 @@ fn say_unasked(file: &Path, error: &FrameError, json: bool) -> Result<(), Output
         let line = serde_json::json!({ "file": file, "error": error.to_string() });
         return output::line(line);
     }
-    output::note(format_args!("punctual ask: {}: {error}", file.display()));
+    let file = printable(&file.display().to_string());
+    output::note(format_args!("punctual ask: {file}: {error}"));
     Ok(())
 }
 

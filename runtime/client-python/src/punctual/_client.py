@@ -382,7 +382,7 @@ class Slot:
 def _unsigned(name: str, value: int) -> int:
     """A number that the library takes; ctypes would cut others to 64 bits without a word."""
     if not 0 <= value < 2**64:
-        raise ValueError(f"{name} is {value}: it must be ns of the monotonic clock, as of `punctual.now_ns()`")
+        raise ValueError(f"{name} is {value}: it must be in ns, from 0 on; times are those of `punctual.now_ns()`")
     return value
 
 
