@@ -109,7 +109,8 @@ impl Answered {
         framed: &Framed,
         response: &Response,
         submitted_ns: u64,
-        (client, names): (&Client, &Names),
+        client: &Client,
+        names: &Names,
         score: f32,
     ) -> Self {
         let answer = response.answer;

@@ -1,4 +1,4 @@
-//! A picture with what a network says of it: boxes, classes of pixels, a map of values, a class.
+//! Draws a network's answer on the picture: boxes, classes of pixels, a map of values, a class.
 
 use std::convert::Infallible;
 
@@ -41,7 +41,8 @@ struct Canvas {
 pub fn drawn(
     picture: &DynamicImage,
     placement: &Placement,
-    (response, names): (&Response, &Names),
+    response: &Response,
+    names: &Names,
     answered: &Answered,
 ) -> RgbImage {
     let mut canvas = Canvas::new(picture);
@@ -50,7 +51,7 @@ pub fn drawn(
         let tensors: Vec<Tensor<'_>> = all.into_iter().flat_map(|all| all.iter()).collect();
         if answered.detections.is_none() {
             if let Some((form, tensor)) = answer::pixel_classes(response, names) {
-                canvas.classes(form, &tensor, (placement, &view), names);
+                canvas.classes(form, &tensor, placement, &view, names);
             } else if let Some(map) = tensors.iter().find_map(Map::of) {
                 canvas.map(&map, placement, &view);
             }
@@ -114,7 +115,8 @@ impl Canvas {
         &mut self,
         form: PixelClasses,
         tensor: &Tensor<'_>,
-        (placement, view): (&Placement, &View),
+        placement: &Placement,
+        view: &View,
         names: &Names,
     ) {
         let classes = form.classes(tensor.bytes());

@@ -32,7 +32,7 @@ enum Drawings {
     Folder(PathBuf),
 }
 
-/// What is to be written of each answer. Names come from those of the files that are asked about.
+/// The files that are written of each answer. Their names come from those of the files that are asked about.
 #[derive(Debug, Default)]
 pub struct Written {
     drawings: Option<Drawings>,

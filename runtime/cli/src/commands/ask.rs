@@ -289,9 +289,16 @@ impl Asking {
         response: &Response,
         submitted_ns: u64,
     ) -> Result<Outcome, Error> {
-        let asked = (&self.client, &self.names);
         let name = file.display().to_string();
-        let answered = Answered::new(name, framed, response, submitted_ns, asked, self.score);
+        let answered = Answered::new(
+            name,
+            framed,
+            response,
+            submitted_ns,
+            &self.client,
+            &self.names,
+            self.score,
+        );
         let name = self.written.name(file);
         self.written.tensors(&name, response.outputs())?;
         if self.written.draws()
@@ -299,7 +306,7 @@ impl Asking {
             && let Framed::Picture { picture, placement } = framed
         {
             let picture: &DynamicImage = picture;
-            let drawing = drawing::drawn(picture, placement, (response, &self.names), &answered);
+            let drawing = drawing::drawn(picture, placement, response, &self.names, &answered);
             self.written.drawing(&name, &drawing)?;
         }
         Ok(Outcome::Answered(answered))
