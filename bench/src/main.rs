@@ -20,8 +20,8 @@ mod usage;
 mod wakeup;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use punctual_platform::output;
 use punctual_platform::termination::Termination;
+use punctual_platform::{output, signals};
 
 /// Counts what real-time threads must not do.
 #[global_allocator]
@@ -53,7 +53,7 @@ enum What {
     Overhead(overhead::Options),
     /// Many networks, and a cache that holds a part of their weights.
     Paging(paging::Options),
-    /// How soon a woken real-time thread runs, beside cyclictest.
+    /// How soon a woken real-time thread runs, compared with cyclictest.
     Wakeup(wakeup::Options),
     /// Write manual pages and shell completions, for packages.
     #[command(hide = true)]
@@ -71,6 +71,7 @@ fn main() -> std::process::ExitCode {
                 .into();
         }
     };
+    signals::end_at_once("punctual bench");
     let termination = match arguments.what {
         What::Answers(options) => Termination::of("bench answers", answers::run(&options)),
         What::Beside(options) => Termination::of("bench beside", beside::run(&options)),

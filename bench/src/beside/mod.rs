@@ -217,7 +217,7 @@ fn plan(folder: &Folder) -> Result<Plan, Error> {
     }
     folder.write("manifest.toml", demo::MANIFEST.as_bytes())?;
     let manifest = folder.path("manifest.toml");
-    demo::profiles(&manifest, false)?;
+    demo::profiles(&manifest)?;
     let daemon = punctual_daemon::Options {
         manifest: Some(manifest),
         ..punctual_daemon::Options::default()

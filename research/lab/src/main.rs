@@ -14,8 +14,8 @@ mod workload;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use punctual::commands::{check, daemon, profile};
-use punctual_platform::output;
 use punctual_platform::termination::Termination;
+use punctual_platform::{output, signals};
 
 /// Counts what the daemon's real-time threads must not do.
 #[global_allocator]
@@ -72,6 +72,10 @@ fn main() -> std::process::ExitCode {
         }
     };
     let policies = punctual_baselines::all();
+    // A daemon takes signals over itself.
+    if !matches!(arguments.command, Command::Daemon(_)) {
+        signals::end_at_once("punctual");
+    }
     let termination = match arguments.command {
         Command::Daemon(options) => daemon::run(&options, &policies),
         Command::Check(options) => check::run(&options, &policies),

@@ -36,13 +36,22 @@ impl Terminates for CacheError {
     }
 }
 
+/// Profiles by the name of each package's first model.
+pub struct Found {
+    pub profiles: BTreeMap<String, Profile>,
+    /// Whether they were measured just now.
+    pub is_new: bool,
+}
+
 /// Puts a profile next to each package of `manifest`: from the cache, or, if one is missing there or `again`, all measured now,
-/// which takes seconds. Returns them by the name of each package's first model.
+/// which takes seconds, and kept there if `keeps`.
 pub fn profiles(
     manifest: &Path,
     text: &str,
+    effort: Effort,
     again: bool,
-) -> Result<BTreeMap<String, Profile>, CacheError> {
+    keeps: bool,
+) -> Result<Found, CacheError> {
     let needs = Needs::of_manifest(text, manifest, &Policies::shipped())?;
     let packages = measure::by_package(&needs.models);
     let mut jobs = Vec::new();
@@ -50,6 +59,7 @@ pub fn profiles(
         jobs.push(job(
             &needs,
             wanted,
+            effort,
             manifest.with_file_name(&wanted.package),
         )?);
     }
@@ -67,18 +77,25 @@ pub fn profiles(
             profile.write(&job.file.with_extension("profile.json"))?;
             profiles.insert(job.name.clone(), profile);
         }
-        return Ok(profiles);
+        return Ok(Found {
+            profiles,
+            is_new: false,
+        });
     }
     let names: Vec<String> = jobs.iter().map(|job| format!("`{}`", job.name)).collect();
     output::note(format_args!(
-        "measuring the networks {} on this machine, once (about 40 seconds)",
-        names.join(" and ")
+        "measuring the networks {} on this machine ({})",
+        names.join(" and "),
+        match effort {
+            Effort::Brief => "about 20 seconds",
+            _ => "about 40 seconds",
+        }
     ));
     let cpu = CpuProvider {
         cores: affinity::available_cores().unwrap_or_default(),
     };
     let measured: Result<(), CacheError> = measure::measure(&cpu, &jobs, |job, profile, _| {
-        if let Some(kept) = kept_at(job, &jobs)
+        if let Some(kept) = kept_at(job, &jobs).filter(|_| keeps)
             && let Err(error) = keep(&profile, &kept)
         {
             output::note(format_args!(
@@ -89,19 +106,23 @@ pub fn profiles(
         profiles.insert(job.name.clone(), profile);
         Ok(())
     });
-    measured.map(|()| profiles)
+    measured?;
+    Ok(Found {
+        profiles,
+        is_new: true,
+    })
 }
 
-fn job(needs: &Needs, wanted: &PackageNeeds, file: PathBuf) -> Result<Job, CacheError> {
+fn job(
+    needs: &Needs,
+    wanted: &PackageNeeds,
+    effort: Effort,
+    file: PathBuf,
+) -> Result<Job, CacheError> {
     let package = Package::read(&file)?;
     let request = Request {
         frames: measure::frames(wanted, &package),
-        ..measure::request(
-            needs,
-            &wanted.on(DeviceKind::Cpu),
-            Effort::Quick,
-            wanted.paged,
-        )
+        ..measure::request(needs, &wanted.on(DeviceKind::Cpu), effort, wanted.paged)
     };
     Ok(Job {
         name: wanted.name.clone(),

@@ -8,6 +8,8 @@ mod calibrate;
 pub mod commands;
 pub mod demo;
 mod host;
+mod interruption;
+mod load;
 mod measure;
 mod picture;
 mod pixel_classes;

@@ -8,12 +8,13 @@ mod sibling;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
-    ask, board, calibrate, camera, check, compile, daemon, explain, inspect, manuals, profile,
-    record, share, trace,
+    ask, board, calibrate, camera, check, compile, daemon, explain, inspect, load, manuals,
+    profile, record, share, trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
 use punctual_platform::output;
+use punctual_platform::signals;
 use punctual_platform::termination::Termination;
 
 /// Counts what the daemon's real-time threads must not do.
@@ -39,6 +40,8 @@ enum Command {
     Camera(camera::Options),
     /// Ask a daemon about pictures or arrays in files, and print or draw what it answers.
     Ask(ask::Options),
+    /// Load a daemon's tasks, at rising rates until promises break.
+    Load(load::Options),
     /// Check a manifest and show the plan made from it, or check this machine's settings.
     Check(check::Options),
     /// Compile an ONNX file with early exits into a model package.
@@ -98,7 +101,14 @@ TERMINATION CODES:
   4   a file is missing, unreadable or cannot be written; so is standard output, as on a full disk
   5   resources unavailable: memory, threads, sockets, processes
   6, 7, 70  as `punctual daemon --help` says
+  130, 143  interrupted by SIGINT (Ctrl-C), by SIGTERM
   141 whoever read standard output went away before everything was printed";
+
+/// This program with the name of its command, as it was called.
+fn invoked() -> String {
+    let command = std::env::args().nth(1).unwrap_or_default();
+    format!("punctual {command}")
+}
 
 fn main() -> std::process::ExitCode {
     // Before any thread exists, and before the driver is opened.
@@ -116,11 +126,19 @@ fn main() -> std::process::ExitCode {
         }
     };
     let policies = Policies::shipped();
+    // The others take signals over themselves.
+    if !matches!(
+        arguments.command,
+        Command::Demo(_) | Command::Daemon(_) | Command::Camera(_) | Command::Load(_)
+    ) {
+        signals::end_at_once(&invoked());
+    }
     match arguments.command {
         Command::Demo(options) => demo::run(&options).into(),
         Command::Daemon(options) => daemon::run(&options, &policies).into(),
         Command::Camera(options) => Termination::of("camera", camera::run(&options)).into(),
         Command::Ask(options) => Termination::of("ask", ask::run(&options)).into(),
+        Command::Load(options) => load::run(&options).into(),
         Command::Check(options) => check::run(&options, &policies).into(),
         Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),
         Command::Inspect(options) => Termination::of("inspect", inspect::run(&options)).into(),

@@ -16,7 +16,7 @@ use punctual_device::verify;
 use punctual_device_cuda::{CudaProvider, StartError, look_stride};
 use punctual_model::{Package, Profile, Verified};
 use punctual_plan::{BATCH_SIZES, DeviceKind, FrameNeeds, FramePlan, ModelNeeds, Needs};
-use punctual_platform::{affinity, clock};
+use punctual_platform::{affinity, clock, output};
 
 use crate::spans::Spans;
 
@@ -210,6 +210,7 @@ pub const SEED: u64 = 1;
 /// To verify a package at the sizes at which it is measured.
 fn verification(request: &Request) -> verify::Request {
     let budget = match request.effort {
+        Effort::Brief => Nanos::from_millis(1_000),
         Effort::Quick => Nanos::from_millis(5_000),
         Effort::Thorough => Nanos::from_millis(60_000),
     };
@@ -252,6 +253,9 @@ fn weights(package: &Package) -> usize {
     package.network().weights.len()
 }
 
+/// How often a reader of standard error that is no terminal hears how far a measurement is.
+const TOLD_EVERY_NS: u64 = 5_000_000_000;
+
 fn with_bar<T>(
     name: &str,
     spans: &mut Spans,
@@ -263,8 +267,20 @@ fn with_bar<T>(
             .expect("the template is a constant"),
     );
     bar.set_prefix(name.to_owned());
+    let is_seen = std::io::stderr().is_terminal();
+    let mut told_ns = None;
     let measured = measure(&mut |progress: Progress| {
-        spans.enter(progress.what, clock::now_ns());
+        let now_ns = clock::now_ns();
+        spans.enter(progress.what, now_ns);
+        let is_due = told_ns.is_none_or(|told_ns| now_ns.saturating_sub(told_ns) > TOLD_EVERY_NS);
+        if !is_seen && is_due {
+            told_ns = Some(now_ns);
+            let (done, total) = (progress.done, progress.total);
+            output::note(format_args!(
+                "measuring {name}: {done} of {total}, {}",
+                progress.what
+            ));
+        }
         bar.set_length(u64::from(progress.total));
         bar.set_position(u64::from(progress.done));
         bar.set_message(progress.what.to_string());

@@ -7,8 +7,8 @@ use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use punctual_core::{ClientId, ModelId, PartitionId, TaskId};
-use punctual_events::{DaemonEvent, Names, say};
+use punctual_core::{ClientId, TaskId};
+use punctual_events::{DaemonEvent, say};
 use punctual_ipc::{
     AdmitError, Connection, Description, FrameSpec, Hello, Listener, OutputTerms, PeerCredentials,
     Refusal, ServerChannel, StreamTerms,
@@ -20,9 +20,11 @@ use punctual_platform::poll::Poller;
 use crate::admission::{self, Peer};
 use crate::channels::{HousekeepingClientEnds, Newcomer};
 use crate::gate::Gate;
+use crate::metrics::Metrics;
 use crate::openings::{Openings, UNFINISHED_MIB_MAX};
+use crate::places::Places;
 use crate::pools::{Done, Pools};
-use crate::rate_limit::{REFUSALS_NS, RateLimit, Refusals, Refused};
+use crate::rate_limit::{REPEATS_NS, RateLimit, Repeats, Who};
 use crate::report::ClientsReport;
 
 /// Connections that may be in their handshake at once; further ones wait to be accepted.
@@ -43,15 +45,6 @@ const SETTLE_NS: u64 = 500_000_000;
 /// fourth: their areas.
 const PIECES: u8 = 3;
 
-/// A place of the plan, as the acceptor sees it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    /// Pieces of its client that exist; 0: the place is free.
-    pieces: u8,
-    pid: i32,
-    uid: u32,
-}
-
 /// Admits clients, one for each place of the plan, and notices when a place is free again.
 pub struct Acceptor {
     plan: Arc<Plan>,
@@ -61,7 +54,7 @@ pub struct Acceptor {
     gate: Gate,
     /// Position is the poller's token less [`Acceptor::token`]'s base.
     visitors: [Option<Connection>; VISITORS_MAX],
-    places: Box<[Place]>,
+    pub places: Places,
     pub pools: Pools,
     /// By place.
     ends: Vec<HousekeepingClientEnds>,
@@ -70,7 +63,7 @@ pub struct Acceptor {
     gone: u64,
     openings: Openings,
     log: RateLimit,
-    refusals: Refusals,
+    refusals: Repeats,
     /// The poller's token of the first visitor; the listener's is one less.
     base: u64,
 }
@@ -79,13 +72,14 @@ impl Acceptor {
     /// It accepts no connection before [`open`](Self::open).
     pub fn new(
         plan: Arc<Plan>,
+        metrics: Arc<Metrics>,
         descriptions: Vec<Description>,
         pools: Pools,
         ends: Vec<HousekeepingClientEnds>,
         base: u64,
     ) -> Self {
         Self {
-            places: vec![Place::default(); plan.client_slots.len()].into(),
+            places: Places::new(Arc::clone(&plan), metrics),
             plan,
             descriptions: descriptions.into_iter().map(Arc::new).collect(),
             listener: None,
@@ -98,7 +92,7 @@ impl Acceptor {
             gone: 0,
             openings: Openings::default(),
             log: RateLimit::default(),
-            refusals: Refusals::default(),
+            refusals: Repeats::default(),
             base: base + 1,
         }
     }
@@ -126,6 +120,7 @@ impl Acceptor {
             }
         }
         self.tell_untold_refusals(u64::MAX);
+        self.places.tell_untold(u64::MAX);
     }
 
     /// Waits, within bounds, until every client in a handshake has its refusal.
@@ -158,7 +153,7 @@ impl Acceptor {
         }
         while let Some(done) = self.pools.done() {
             match done {
-                Done::Dropped(client) => self.dropped_piece(client),
+                Done::Dropped(client) => self.places.drop_piece(client, &mut self.log),
                 Done::Admitted {
                     client,
                     pid,
@@ -169,7 +164,10 @@ impl Acceptor {
                 },
             }
         }
-        self.tell_untold_refusals(clock::now_ns());
+        let now_ns = clock::now_ns();
+        self.tell_untold_refusals(now_ns);
+        self.places.tell_untold(now_ns);
+        self.places.tell_unanswered(now_ns);
         self.send_away_the_slow(poller);
         self.accept(poller);
     }
@@ -199,11 +197,12 @@ impl Acceptor {
 
     pub fn report(&self) -> ClientsReport {
         ClientsReport {
-            slots: self.places.len() as u64,
-            in_use: self.places.iter().filter(|place| place.pieces > 0).count() as u64,
+            slots: self.plan.client_slots.len() as u64,
+            in_use: self.places.in_use() as u64,
             accepted: self.accepted,
             refused: self.refused,
             gone: self.gone,
+            connected: self.places.reports(),
         }
     }
 
@@ -213,19 +212,6 @@ impl Acceptor {
             drop(piece);
             Some(Done::Dropped(client))
         });
-    }
-
-    fn dropped_piece(&mut self, client: ClientId) {
-        let place = &mut self.places[client.index()];
-        place.pieces -= 1;
-        if place.pieces == 0 {
-            let (task, client_pid) = self.who(client);
-            self.log.say(&DaemonEvent::ClientGone {
-                client: client.0,
-                task,
-                client_pid,
-            });
-        }
     }
 
     fn send_away_the_slow(&mut self, poller: &Poller) {
@@ -341,8 +327,8 @@ impl Acceptor {
         let PeerCredentials { pid, uid, .. } = peer;
         let known = asked.and_then(|name| self.plan.task_named(name));
         let task = known.map(|(id, _)| id);
-        let refused = Refused { uid, task };
-        if !self.refusals.permits(refused, clock::now_ns()) {
+        let who = Who { uid, task };
+        if !self.refusals.permits(who, clock::now_ns()) {
             return;
         }
         let (client_pid, reason) = (pid, why.to_string());
@@ -369,8 +355,8 @@ impl Acceptor {
 
     /// How many refusals were not told, of those that began long enough before `now_ns`.
     fn tell_untold_refusals(&mut self, now_ns: u64) {
-        while let Some((Refused { uid, task }, count)) = self.refusals.untold(now_ns) {
-            let within_s = REFUSALS_NS / 1_000_000_000;
+        while let Some((Who { uid, task }, count)) = self.refusals.untold(now_ns) {
+            let within_s = REPEATS_NS / 1_000_000_000;
             say(&match task {
                 Some(task) => DaemonEvent::ClientsRefused {
                     uid,
@@ -389,19 +375,14 @@ impl Acceptor {
 
     fn admit(&mut self, connection: Connection, hello: &Hello) {
         let PeerCredentials { pid, uid, .. } = connection.peer();
-        let (place, terms, task) = match self.place_for(&connection, hello) {
+        let (client, terms, task) = match self.place_for(&connection, hello) {
             Ok(found) => found,
             Err(refusal) => {
                 self.tell_refusal(connection.peer(), Some(&hello.task), &refusal);
                 return self.refuse(connection, refusal);
             }
         };
-        let client = ClientId(place as u16);
-        self.places[place] = Place {
-            pieces: PIECES,
-            pid,
-            uid,
-        };
+        self.places.reserve(client, PIECES, pid, uid);
         let description = Arc::clone(&self.descriptions[task.index()]);
         // A client decides how much memory is made for it, and when it maps that.
         self.pools.places.run(move || {
@@ -416,7 +397,7 @@ impl Acceptor {
     fn came_to_nothing(&mut self, client: ClientId) {
         let task = self.plan.client_slots[client.index()].task;
         let bytes = self.plan.tasks[task.index()].channel.bytes();
-        let uid = self.places[client.index()].uid;
+        let uid = self.places.uid_of(client);
         self.openings.unfinished(uid, bytes, clock::now_ns());
     }
 
@@ -426,7 +407,7 @@ impl Acceptor {
         if matches!(error, AdmitError::NotMapped | AdmitError::Sealed) {
             self.came_to_nothing(client);
         }
-        self.places[client.index()].pieces = 0;
+        self.places.free_unused(client);
         self.log.say(&DaemonEvent::ClientNotAdmitted {
             client_pid: pid,
             error: error.to_string(),
@@ -443,7 +424,7 @@ impl Acceptor {
         let ends = &mut self.ends[client.index()];
         assert!(ends.to_intake.push(reader).is_ok(), "{FREE}");
         if let Some(areas) = areas {
-            self.places[client.index()].pieces += 1;
+            self.places.add_piece(client);
             assert!(ends.to_scheduler.push(areas).is_ok(), "{FREE}");
         }
         let newcomer = Newcomer {
@@ -453,12 +434,7 @@ impl Acceptor {
         assert!(ends.to_port.push(newcomer).is_ok(), "{FREE}");
         ends.port.wake();
         self.accepted += 1;
-        let (task, client_pid) = self.who(client);
-        self.log.say(&DaemonEvent::ClientAdmitted {
-            client: client.0,
-            task,
-            client_pid,
-        });
+        self.places.came(client, &mut self.log);
     }
 
     /// A free place of the task that the client wants to feed.
@@ -466,7 +442,7 @@ impl Acceptor {
         &mut self,
         connection: &Connection,
         hello: &Hello,
-    ) -> Result<(usize, StreamTerms, TaskId), Refusal> {
+    ) -> Result<(ClientId, StreamTerms, TaskId), Refusal> {
         let credentials = connection.peer();
         let uid = credentials.uid;
         if self.openings.must_wait(uid, clock::now_ns()) {
@@ -476,57 +452,22 @@ impl Acceptor {
         let peer = Peer {
             credentials,
             groups: &connection.groups(),
-            streams: self.streams_of(credentials.pid),
+            streams: self.places.streams_of(credentials.pid),
         };
         let (id, task, frame) = admission::admit(&self.plan, hello, &peer)?;
-        let free = |place: &&u16| self.places[usize::from(**place)].pieces == 0;
-        match task.client_slots.iter().find(free) {
-            Some(&place) => {
-                let mut terms = terms(task, place, frame);
+        match self.places.free(&task.client_slots) {
+            Some(client) => {
+                let mut terms = terms(task, client.0, frame);
                 if hello.buffers > 0 {
                     terms.slots = hello.buffers;
                     terms.outputs.areas = terms.outputs.areas.min(hello.buffers);
                 }
-                Ok((usize::from(place), terms, id))
+                Ok((client, terms, id))
             }
             None => Err(Refusal::Full {
                 clients: task.client_slots.len() as u16,
             }),
         }
-    }
-
-    /// The task that this place is of, and the process of its client.
-    fn who(&self, client: ClientId) -> (String, i32) {
-        let task = self.task_of(client).unwrap_or_default();
-        (task.to_owned(), self.pid_of(client).unwrap_or_default())
-    }
-
-    /// How many places a process holds.
-    fn streams_of(&self, pid: i32) -> usize {
-        let held = |place: &&Place| place.pieces > 0 && place.pid == pid;
-        self.places.iter().filter(held).count()
-    }
-}
-
-impl Names for Acceptor {
-    fn partition(&self, id: PartitionId) -> Option<&str> {
-        let partition = self.plan.partitions.get(id.index());
-        partition.map(|partition| partition.name.as_str())
-    }
-
-    fn model(&self, id: ModelId) -> Option<&str> {
-        let model = self.plan.models.get(id.index());
-        model.map(|model| model.name.as_str())
-    }
-
-    fn task_of(&self, client: ClientId) -> Option<&str> {
-        let slot = self.plan.client_slots.get(client.index())?;
-        Some(self.plan.tasks[slot.task.index()].name.as_str())
-    }
-
-    /// Of the last client in this place, whose pieces may be back already; 0 if there was none.
-    fn pid_of(&self, client: ClientId) -> Option<i32> {
-        self.places.get(client.index()).map(|place| place.pid)
     }
 }
 

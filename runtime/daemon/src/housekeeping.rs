@@ -23,7 +23,7 @@ use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
 use crate::rate_limit::RateLimit;
 use crate::recorder::Trigger;
-use crate::report::{ReportError, State};
+use crate::report::{LatencyReport, ReportError, State, TaskReport};
 use crate::rt_events;
 use crate::threads::Threads;
 use crate::watchdog::Health;
@@ -136,8 +136,9 @@ impl Housekeeping {
             match token {
                 SIGNALS => self.obey_signals(),
                 METRICS => {
-                    let (observer, clients) = (&self.observer, self.acceptor.report());
-                    let report = || observer.report(self.state, clients);
+                    let (observer, state) = (&self.observer, self.state);
+                    let clients = self.acceptor.report();
+                    let report = move || observer.report(state, clients);
                     self.metrics_socket.answer(&mut self.acceptor.pools, report);
                 }
                 token if self.acceptor.owns(token) => self.acceptor.answer(token, &self.poller),
@@ -153,8 +154,8 @@ impl Housekeeping {
             gpu.tell_faults(|event| self.log.say(event));
         }
         self.watch();
-        let (observer, clients) = (&self.observer, self.acceptor.report());
-        let status = || observer.status(self.state, clients);
+        let (observer, acceptor) = (&self.observer, &self.acceptor);
+        let status = || observer.status(self.state, &acceptor.report());
         self.manager.tell(clock::now_ns(), status);
     }
 
@@ -344,7 +345,10 @@ impl Housekeeping {
         }
         let status = self
             .observer
-            .status(State::Terminated, self.acceptor.report());
+            .status(State::Terminated, &self.acceptor.report());
+        for task in &report.tasks {
+            say(&summary(task));
+        }
         say(&DaemonEvent::Stopped { status });
         let termination = match () {
             () if matches!(reason, Reason::GpuLost(_)) => Termination::DeviceLost,
@@ -370,8 +374,34 @@ impl Housekeeping {
 fn tell_events(log: &mut RateLimit, acceptor: &Acceptor) {
     while let Some(event) = rt_events::take() {
         if log.permits(event.value.declaration().level) {
-            say_later(&event.value, event.at_ns, acceptor);
+            say_later(&event.value, event.at_ns, &acceptor.places);
         }
+    }
+}
+
+/// How a task's frames ended, for people who stop a daemon at a terminal.
+fn summary(task: &TaskReport) -> DaemonEvent {
+    let lost = match task.lost {
+        0 => String::new(),
+        lost => format!(", {lost} lost"),
+    };
+    let exits = task.exits.iter().map(u64::to_string).collect::<Vec<_>>();
+    let latency = match task.latency_us {
+        LatencyReport { count: 0, .. } => String::new(),
+        LatencyReport { p50, p99, max, .. } => {
+            let [p50, p99, max] = [p50, p99, max].map(|us| us as f64 / 1e3);
+            let exits = exits.join("/");
+            format!("; by exit {exits}; latency p50 {p50:.1}, p99 {p99:.1}, max {max:.1} ms")
+        }
+    };
+    DaemonEvent::TaskSummary {
+        task: task.name.clone(),
+        submitted: task.submitted,
+        on_time: task.on_time,
+        late: task.late,
+        rejected: task.rejected.total(),
+        failed: task.failed.total(),
+        more: format!("{lost}{latency}"),
     }
 }
 

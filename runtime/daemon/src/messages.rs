@@ -1,11 +1,7 @@
 //! What goes from thread to thread. All `Copy`: nothing in here owns anything.
 
-use std::sync::atomic::AtomicU64;
-
 use punctual_core::{Arrival, Failure, Nanos, Reply, RequestId, TaskId, Ticket};
 use punctual_ipc::HandedOver;
-
-use crate::metrics::TaskMetrics;
 
 /// Where a submission's payload lies and which part of it the network is to see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,15 +97,4 @@ pub enum Refused {
     Quota,
     /// No output area of its client is free.
     NoArea,
-}
-
-impl Refused {
-    pub fn counter(self, of: &TaskMetrics) -> &AtomicU64 {
-        match self {
-            Self::CaptureInFuture => &of.invalid,
-            Self::Draining => &of.draining,
-            Self::Quota => &of.quota,
-            Self::NoArea => &of.no_area,
-        }
-    }
 }

@@ -2,10 +2,12 @@
 
 mod lending;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use punctual_core::{Criticality, TaskId};
+use punctual_core::{Criticality, PolicySpec as _, TaskId};
+use punctual_events::{Note, recent};
 use punctual_plan::Plan;
 use punctual_platform::memory::Usage;
 use punctual_platform::stall::{Stall, StallProbe};
@@ -14,12 +16,16 @@ use punctual_platform::{allocator, clock, logging};
 use crate::gpu_watch::GpuWatch;
 use crate::granted::ThreadReport;
 use crate::manager::last_good_words;
-use crate::metrics::{Metrics, PagingMetrics, Quantiles, TaskMetrics};
+use crate::metrics::{
+    Counted, Metrics, Outcome, PagingMetrics, Quantiles, RunningStage, StageKey, StageTimes,
+    TaskMetrics,
+};
 use crate::page_faults::PageFaults;
 use crate::recorder::Recorder;
 use crate::report::{
-    ClientsReport, DecisionReport, LatencyReport, LendingReport, MemoryReport, PagingReport,
-    PartitionReport, REPORT_FORMAT, Report, StallReport, StallsReport, State, TaskReport,
+    ClientsReport, DecisionReport, LatencyReport, LendingReport, MemoryReport, NoteReport,
+    PagingReport, PartitionReport, REPORT_FORMAT, Report, RunningReport, SlackReport, StageReport,
+    StallReport, StallsReport, State, TaskReport,
 };
 use crate::rt_events;
 use crate::watchdog::Watchdog;
@@ -39,6 +45,8 @@ pub struct Observer {
     pub threads: Vec<ThreadReport>,
     /// None if there is none to watch.
     pub gpu: Option<GpuWatch>,
+    /// Where clients connect.
+    pub socket: PathBuf,
     /// Whether the present configuration could not be served, and the last good one is.
     pub is_last_good: bool,
     /// None: nothing is recorded.
@@ -57,6 +65,9 @@ impl Observer {
             board: self.plan.board.clone(),
             device: self.device.clone(),
             plan: self.plan.hash.to_string(),
+            manifest: self.plan.manifest.display().to_string(),
+            policy: self.plan.policy.name().into(),
+            socket: self.socket.display().to_string(),
             last_good: self.is_last_good,
             state,
             ready_ns: self.ready_ns,
@@ -70,6 +81,7 @@ impl Observer {
             decision_us: decision(self.metrics.decisions.quantiles()),
             host_stalls: stalls,
             partitions: self.partitions(),
+            stages: self.stages(),
             lending: self.lending(),
             gpu: self.gpu.as_ref().map(GpuWatch::report),
             paging: paging(&self.metrics.paging),
@@ -82,6 +94,7 @@ impl Observer {
             threads: self.threads.clone(),
             watchdog: self.watchdog.report(),
             recorder: self.recorder.as_ref().map(Recorder::report),
+            notes: recent().iter().map(note).collect(),
             log_dropped: rt_events::dropped(),
             lines_dropped: logging::dropped(),
             missing: self.missing.clone(),
@@ -89,9 +102,14 @@ impl Observer {
     }
 
     /// One line about now, for the service manager.
-    pub fn status(&self, state: State, clients: ClientsReport) -> String {
-        let sum =
-            |count: fn(&TaskMetrics) -> u64| self.metrics.tasks.iter().map(count).sum::<u64>();
+    pub fn status(&self, state: State, clients: &ClientsReport) -> String {
+        let counted: Vec<Counted> = self
+            .metrics
+            .tasks
+            .iter()
+            .map(|task| task.outcomes.now())
+            .collect();
+        let sum = |count: fn(&Counted) -> u64| counted.iter().map(count).sum::<u64>();
         let state = match state {
             State::Serving => "serving",
             State::Draining => "answering what was accepted",
@@ -102,9 +120,9 @@ impl Observer {
             self.plan.hash.to_string(),
             clients.in_use,
             clients.slots,
-            sum(|task| task.submitted.load(Relaxed)),
-            sum(|task| task.on_time.load(Relaxed)),
-            sum(|task| task.late.load(Relaxed)),
+            sum(|task| task.submitted),
+            sum(|task| task.of(Outcome::OnTime)),
+            sum(|task| task.of(Outcome::Late)),
             sum(|task| task.rejected().total()),
             sum(|task| task.failed().total()),
         );
@@ -121,12 +139,9 @@ impl Observer {
     }
 
     fn tasks(&self, state: State, stalls: &StallsReport) -> Vec<TaskReport> {
-        let tasks = self.plan.tasks.iter().zip(&self.metrics.tasks);
+        let tasks = (0..).map(TaskId).zip(&self.metrics.tasks);
         let mut reports: Vec<TaskReport> = tasks
-            .map(|(plan, metrics)| {
-                let exits = usize::from(self.plan.models[plan.model.index()].stages);
-                task(&plan.name, plan.criticality, exits, state, metrics)
-            })
+            .map(|(task, metrics)| self.task(task, metrics, state))
             .collect();
         for span in self.metrics.late.iter() {
             let overlaps = |stall: &StallReport| {
@@ -137,6 +152,92 @@ impl Observer {
             }
         }
         reports
+    }
+
+    fn task(&self, task: TaskId, metrics: &TaskMetrics, state: State) -> TaskReport {
+        let plan = self.plan.task(task);
+        let counted = metrics.outcomes.now();
+        let (open, lost) = match state {
+            State::Serving | State::Draining => (counted.open(), 0),
+            State::Terminated => (0, counted.open()),
+        };
+        let model = &self.plan.models[plan.model.index()];
+        let exits = &metrics.exits[..usize::from(model.stages)];
+        let (latency, slack) = (metrics.latency.now(), metrics.slack.now());
+        TaskReport {
+            name: plan.name.clone(),
+            model: model.name.clone(),
+            partition: self.plan.partitions[plan.partition.index()].name.clone(),
+            deadline_us: plan.deadline.map(|deadline| deadline.as_nanos() / 1_000),
+            rate_hz: plan.hz(),
+            clients: plan.client_slots.len() as u64,
+            reserved_hz: self.reserved_hz(task),
+            criticality: match plan.criticality {
+                Criticality::RealTime => "real-time",
+                Criticality::BestEffort => "best-effort",
+            }
+            .into(),
+            submitted: counted.submitted,
+            on_time: counted.of(Outcome::OnTime),
+            late: counted.of(Outcome::Late),
+            late_in_host_stall: 0,
+            rejected: counted.rejected(),
+            failed: counted.failed(),
+            offloaded: metrics.offloaded.load(Relaxed),
+            overruns: metrics.overruns.load(Relaxed),
+            overrun_worst: metrics.overrun_worst.load(Relaxed),
+            demotions: metrics.demotions.load(Relaxed),
+            demoted: metrics.demotions.load(Relaxed) > metrics.reinstatements.load(Relaxed),
+            open,
+            lost,
+            exits: exits.iter().map(|n| n.load(Relaxed)).collect(),
+            not_finite: metrics.not_finite.load(Relaxed),
+            latency_us: latency_report(metrics.latency.quantiles()),
+            latency_buckets: latency.buckets_us(),
+            slack_us: SlackReport {
+                count: slack.count(),
+                p50: slack.at(500) / 1_000,
+                p1: slack.at(10) / 1_000,
+                p01: slack.at(1) / 1_000,
+            },
+            slack_buckets: slack.buckets_us(),
+        }
+    }
+
+    fn reserved_hz(&self, task: TaskId) -> Option<f64> {
+        let is_reserved = self.plan.scheduler.tasks[task.index()].reserved;
+        self.plan.task(task).hz().filter(|_| is_reserved)
+    }
+
+    fn stages(&self) -> Vec<StageReport> {
+        let report = |(key, times): (StageKey, StageTimes)| StageReport {
+            model: self.plan.models[key.model.index()].name.clone(),
+            stage: key.stage.0.into(),
+            batch: key.batch.into(),
+            partition: self.plan.partitions[key.partition.index()].name.clone(),
+            budget_us: self.budget_us(&key),
+            count: times.count,
+            sum_us: times.sum_ns / 1_000,
+            max_us: times.max_ns / 1_000,
+        };
+        self.metrics.stages.iter().map(report).collect()
+    }
+
+    fn budget_us(&self, key: &StageKey) -> u64 {
+        let stage = &self.plan.scheduler.models[key.model.index()].stages[key.stage.index()];
+        let mut times = stage.times.iter();
+        let time = times.find(|time| time.batch == key.batch);
+        let time = time.and_then(|time| time.on.get(key.partition.index()));
+        time.map_or(0, |time| time.budget.as_nanos() / 1_000)
+    }
+
+    fn running(&self, stage: RunningStage) -> RunningReport {
+        RunningReport {
+            model: self.plan.models[stage.model.index()].name.clone(),
+            stage: stage.stage.0.into(),
+            batch: stage.batch.into(),
+            best_effort: stage.criticality == Criticality::BestEffort,
+        }
     }
 
     fn stalls(&self) -> StallsReport {
@@ -190,55 +291,20 @@ impl Observer {
                 not_run: metrics.not_run.load(Relaxed),
                 failed: metrics.failed.load(Relaxed),
                 busy_us: metrics.busy_ns.load(Relaxed) / 1_000,
+                best_effort_us: metrics.best_effort_ns.load(Relaxed) / 1_000,
+                cores: plan.cores.clone(),
+                running: metrics.running.now().map(|stage| self.running(stage)),
             })
             .collect()
     }
 }
 
-fn task(
-    name: &str,
-    criticality: Criticality,
-    exits: usize,
-    state: State,
-    metrics: &TaskMetrics,
-) -> TaskReport {
-    // Verdicts before submissions: what arrives in between counts as open, never as negative.
-    let rejected = metrics.rejected();
-    let failed = metrics.failed();
-    let on_time = metrics.on_time.load(Relaxed);
-    let late = metrics.late.load(Relaxed);
-    let submitted = metrics.submitted.load(Relaxed);
-    let unanswered = submitted.saturating_sub(on_time + late + rejected.total() + failed.total());
-    let (open, lost) = match state {
-        State::Serving | State::Draining => (unanswered, 0),
-        State::Terminated => (0, unanswered),
-    };
-    TaskReport {
-        name: name.into(),
-        criticality: match criticality {
-            Criticality::RealTime => "real-time",
-            Criticality::BestEffort => "best-effort",
-        }
-        .into(),
-        submitted,
-        on_time,
-        late,
-        late_in_host_stall: 0,
-        rejected,
-        failed,
-        offloaded: metrics.offloaded.load(Relaxed),
-        overruns: metrics.overruns.load(Relaxed),
-        overrun_worst: metrics.overrun_worst.load(Relaxed),
-        demotions: metrics.demotions.load(Relaxed),
-        demoted: metrics.demotions.load(Relaxed) > metrics.reinstatements.load(Relaxed),
-        open,
-        lost,
-        exits: metrics.exits[..exits]
-            .iter()
-            .map(|n| n.load(Relaxed))
-            .collect(),
-        not_finite: metrics.not_finite.load(Relaxed),
-        latency_us: latency(metrics.latency.quantiles()),
+fn note(note: &Note) -> NoteReport {
+    NoteReport {
+        at_ns: note.at_ns,
+        event: note.declaration.name.into(),
+        level: note.declaration.level.as_str().to_ascii_lowercase(),
+        text: note.text.clone(),
     }
 }
 
@@ -248,11 +314,11 @@ fn paging(metrics: &PagingMetrics) -> PagingReport {
         misses: metrics.misses.load(Relaxed),
         evictions: metrics.evictions.load(Relaxed),
         failed: metrics.failed.load(Relaxed),
-        load_us: latency(metrics.loads.quantiles()),
+        load_us: latency_report(metrics.loads.quantiles()),
     }
 }
 
-fn latency(ns: Quantiles) -> LatencyReport {
+fn latency_report(ns: Quantiles) -> LatencyReport {
     LatencyReport {
         count: ns.count,
         p50: ns.p50 / 1_000,

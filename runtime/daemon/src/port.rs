@@ -18,12 +18,13 @@ use crate::describe::Facts;
 use crate::drain::{DrainOrder, Flag};
 use crate::egress::Egress;
 use crate::messages::{Answered, Inbound, Outbound, Payload, Refusal, Refused};
-use crate::metrics::{Metrics, count};
+use crate::metrics::Metrics;
 use crate::pace::Pace;
 use crate::record;
 use crate::recorder::{RecordSent, SentLog};
 use crate::rt_events::client_fault;
 use crate::wake_budget::WakeBudget;
+use crate::world::tell_first;
 
 /// What the port of one client slot works with.
 pub struct Port {
@@ -285,9 +286,11 @@ impl Port {
     }
 
     fn refuse(&mut self, ticket: Ticket, descriptor: &Descriptor, reason: Refused) {
-        let metrics = self.metrics.task(self.task);
-        count(&metrics.submitted);
-        count(reason.counter(metrics));
+        let client = ticket.client;
+        self.metrics.submitted(self.task, client);
+        if self.metrics.refused(self.task, client, reason) {
+            tell_first(&ticket, reason.into());
+        }
         let refusal = Refusal {
             task: self.task,
             ticket,
@@ -322,8 +325,13 @@ impl Port {
     fn verdict(&mut self, answered: &Answered) {
         let record = self.send(answered, true);
         if record.answer.is_some() {
-            let latency = &self.metrics.task(answered.reply.task).latency;
-            latency.record(record.finished_ns.saturating_sub(record.captured_ns));
+            let task = self.metrics.task(answered.reply.task);
+            let latency_ns = record.finished_ns.saturating_sub(record.captured_ns);
+            task.latency.record(latency_ns);
+            if answered.reply.deadline != Instant::FAR_FUTURE {
+                let slack_ns = record.deadline_ns.saturating_sub(record.finished_ns);
+                task.slack.record(slack_ns);
+            }
         }
     }
 

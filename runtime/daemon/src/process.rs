@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, pipe};
 use punctual_platform::clock;
+use punctual_platform::logging::ENVIRONMENT;
 use punctual_platform::termination::{Terminates, Termination};
 
 /// A process that drains when it is asked to end: a daemon, or a camera. Killed with this, if it still runs.
@@ -40,10 +41,13 @@ impl From<Child> for Process {
 
 impl Process {
     /// Starts a daemon, which ends with this process, and waits until it says that it is ready. Standard output stays the
-    /// caller's own.
+    /// caller's own, and so does standard error unless something is wrong, or the environment has another level.
     pub fn start(command: &mut Command) -> Result<Self, ProcessError> {
         // Not close-on-exec: the daemon inherits the write end under the number it is told.
         let (ready, told) = pipe().map_err(io::Error::from)?;
+        if std::env::var_os(ENVIRONMENT).is_none() {
+            command.env(ENVIRONMENT, "warn");
+        }
         let child = command
             .arg("--ready-fd")
             .arg(told.as_raw_fd().to_string())

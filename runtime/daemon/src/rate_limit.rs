@@ -3,7 +3,7 @@
 
 use log::Level;
 use punctual_core::TaskId;
-use punctual_events::{DaemonEvent, Declared, say};
+use punctual_events::{DaemonEvent, Declared, Names, say, say_later};
 use punctual_platform::clock;
 
 /// Lines that others can cause, at most, in one second.
@@ -25,6 +25,14 @@ impl RateLimit {
         let declaration = event.declaration();
         if declaration.is_wanted() && self.permits(declaration.level) {
             say(event);
+        }
+    }
+
+    /// The same, of an event with ids that have names.
+    pub fn say_with(&mut self, event: &DaemonEvent, names: &dyn Names) {
+        let declaration = event.declaration();
+        if declaration.is_wanted() && self.permits(declaration.level) {
+            say_later(event, clock::now_ns(), names);
         }
     }
 
@@ -62,64 +70,64 @@ impl Window {
     }
 }
 
-/// Who was refused what. By user, as a client that is started again after each refusal is another process; and by task,
+/// Who was refused, or came. By user, as a client that is started again after each refusal is another process; and by task,
 /// so that a user's one client does not drown out another. Names that are no task's are one: the client chooses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct Who {
     pub uid: u32,
     pub task: Option<TaskId>,
 }
 
-/// Refusals of the same kind that are told in [`REFUSALS_NS`]; the others are counted.
-const REFUSALS_TOLD: u32 = 3;
+/// Events of the same kind that are told in [`REPEATS_NS`]; the others are counted.
+const REPEATS_TOLD: u32 = 3;
 
-/// How long refusals are counted before the count is told, in ns.
-pub const REFUSALS_NS: u64 = 60_000_000_000;
+/// How long they are counted before the count is told, in ns.
+pub const REPEATS_NS: u64 = 60_000_000_000;
 
-/// Kinds of refusals that are counted at once. Users are few, and tasks are the plan's; more kinds than these are only
+/// Kinds that are counted at once. Users are few, and tasks are the plan's; more kinds than these are only
 /// limited in how many lines a second they make.
-const REFUSALS_KINDS: usize = 32;
+const REPEATS_KINDS: usize = 32;
 
-/// How often clients were refused, so that one that tries again every few milliseconds makes a few lines a minute.
+/// How often clients were refused, or came, so that one that tries again every few milliseconds makes a few lines a minute.
 #[derive(Debug, Default)]
-pub struct Refusals {
-    kinds: [Option<Counted>; REFUSALS_KINDS],
+pub struct Repeats {
+    kinds: [Option<Counted>; REPEATS_KINDS],
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Counted {
-    refused: Refused,
+    who: Who,
     began_ns: u64,
     count: u32,
 }
 
-impl Refusals {
-    /// Whether this refusal may be told; it counts.
-    pub fn permits(&mut self, refused: Refused, now_ns: u64) -> bool {
-        let is_same = |kind: &Option<Counted>| kind.is_some_and(|kind| kind.refused == refused);
+impl Repeats {
+    /// Whether this one may be told; it counts.
+    pub fn permits(&mut self, who: Who, now_ns: u64) -> bool {
+        let is_same = |kind: &Option<Counted>| kind.is_some_and(|kind| kind.who == who);
         let known = self.kinds.iter().position(is_same);
         let place = known.or_else(|| self.kinds.iter().position(Option::is_none));
         let Some(place) = place else {
             return true;
         };
         let kind = self.kinds[place].get_or_insert(Counted {
-            refused,
+            who,
             began_ns: now_ns,
             count: 0,
         });
         kind.count = kind.count.saturating_add(1);
-        kind.count <= REFUSALS_TOLD
+        kind.count <= REPEATS_TOLD
     }
 
-    /// How many refusals of a kind were counted and not told, of one whose time is over: it is forgotten. None if there
+    /// How many of a kind were counted and not told, of one whose time is over: it is forgotten. None if there
     /// is no such kind (any more).
-    pub fn untold(&mut self, now_ns: u64) -> Option<(Refused, u32)> {
+    pub fn untold(&mut self, now_ns: u64) -> Option<(Who, u32)> {
         for place in &mut self.kinds {
-            let is_over = |kind: &mut Counted| now_ns.saturating_sub(kind.began_ns) >= REFUSALS_NS;
+            let is_over = |kind: &mut Counted| now_ns.saturating_sub(kind.began_ns) >= REPEATS_NS;
             if let Some(kind) = place.take_if(is_over)
-                && kind.count > REFUSALS_TOLD
+                && kind.count > REPEATS_TOLD
             {
-                return Some((kind.refused, kind.count - REFUSALS_TOLD));
+                return Some((kind.who, kind.count - REPEATS_TOLD));
             }
         }
         None
@@ -143,24 +151,24 @@ mod tests {
 
     #[test]
     fn a_client_that_tries_again_and_again_is_told_of_three_times_and_then_counted() {
-        let mut refusals = Refusals::default();
-        let of = |uid, task| Refused { uid, task };
+        let mut repeats = Repeats::default();
+        let of = |uid, task| Who { uid, task };
         let (one, other) = (of(7, Some(TaskId(1))), of(7, None));
-        let heard = (0..240).filter(|i| refusals.permits(one, i * 250_000_000));
-        assert_eq!(heard.count(), REFUSALS_TOLD as usize);
-        assert!(refusals.permits(other, REFUSALS_NS - 1), "of its own");
-        assert_eq!(refusals.untold(REFUSALS_NS - 1), None, "not yet");
-        assert_eq!(refusals.untold(REFUSALS_NS), Some((one, 237)));
-        assert_eq!(refusals.untold(REFUSALS_NS), None);
-        assert!(refusals.permits(one, REFUSALS_NS), "a new minute");
-        assert_eq!(refusals.untold(u64::MAX), None, "all were told");
+        let heard = (0..240).filter(|i| repeats.permits(one, i * 250_000_000));
+        assert_eq!(heard.count(), REPEATS_TOLD as usize);
+        assert!(repeats.permits(other, REPEATS_NS - 1), "of its own");
+        assert_eq!(repeats.untold(REPEATS_NS - 1), None, "not yet");
+        assert_eq!(repeats.untold(REPEATS_NS), Some((one, 237)));
+        assert_eq!(repeats.untold(REPEATS_NS), None);
+        assert!(repeats.permits(one, REPEATS_NS), "a new minute");
+        assert_eq!(repeats.untold(u64::MAX), None, "all were told");
     }
 
     #[test]
     fn more_kinds_of_refusals_than_can_be_counted_are_told() {
-        let mut refusals = Refusals::default();
-        for uid in 0..2 * REFUSALS_KINDS as u32 {
-            assert!(refusals.permits(Refused { uid, task: None }, 0));
+        let mut repeats = Repeats::default();
+        for uid in 0..2 * REPEATS_KINDS as u32 {
+            assert!(repeats.permits(Who { uid, task: None }, 0));
         }
     }
 }

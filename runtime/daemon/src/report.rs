@@ -1,7 +1,9 @@
 //! The report: what the daemon says about itself, as JSON, live on the metrics socket and in
 //! `--report FILE` at termination. The same form in both places.
 
+mod clients;
 mod lending;
+mod stages;
 mod tasks;
 mod verdicts;
 
@@ -18,8 +20,10 @@ pub use crate::gpu_watch::GpuReport;
 pub use crate::granted::ThreadReport;
 pub use crate::recorder::RecorderReport;
 pub use crate::watchdog::{SilentReport, WatchdogReport};
+pub use clients::{ClientReport, ClientsReport};
 pub use lending::{HomeReport, LendingReport, LoanReport, RanReport, WidthReport, WidthsReport};
-pub use tasks::TaskReport;
+pub use stages::{RunningReport, StageReport};
+pub use tasks::{SlackReport, TaskReport};
 pub use verdicts::{FailedReport, RejectedReport};
 
 /// The form's version; raised when a field changes its meaning or goes.
@@ -40,6 +44,15 @@ pub struct Report {
     pub device: String,
     /// Hash of the plan it serves.
     pub plan: String,
+    /// The manifest that it was made from.
+    #[serde(default)]
+    pub manifest: String,
+    /// The scheduling policy.
+    #[serde(default)]
+    pub policy: String,
+    /// Where clients connect.
+    #[serde(default)]
+    pub socket: String,
     /// Whether that is of the last good configuration, since the present one cannot be served.
     #[serde(default)]
     pub last_good: bool,
@@ -64,6 +77,9 @@ pub struct Report {
     /// Times in which the machine stood still.
     pub host_stalls: StallsReport,
     pub partitions: Vec<PartitionReport>,
+    /// Stages that ran, by model, stage, batch size and partition.
+    #[serde(default)]
+    pub stages: Vec<StageReport>,
     /// What tasks borrowed and lent; none if the plan has no places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lending: Option<LendingReport>,
@@ -83,6 +99,9 @@ pub struct Report {
     /// What is recorded; none: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorder: Option<RecorderReport>,
+    /// The last lines of the log, by time.
+    #[serde(default)]
+    pub notes: Vec<NoteReport>,
     /// Records of the real-time log that found its ring full.
     pub log_dropped: u64,
     /// Lines of the log that were dropped because standard error was full.
@@ -90,6 +109,18 @@ pub struct Report {
     pub lines_dropped: u64,
     /// Facilities that the daemon asked for and did not get, e.g. `real-time priority`.
     pub missing: Vec<String>,
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoteReport {
+    /// In nanoseconds of the monotonic clock.
+    pub at_ns: u64,
+    /// The event's name in the list of events.
+    pub event: String,
+    /// `error`, `warn` or `info`.
+    pub level: String,
+    pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,19 +157,6 @@ pub struct PagingReport {
     pub evictions: u64,
     pub failed: u64,
     pub load_us: LatencyReport,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClientsReport {
-    /// Places for clients in the plan.
-    pub slots: u64,
-    /// Taken now, by clients that live or whose work has not ended yet.
-    pub in_use: u64,
-    pub accepted: u64,
-    /// Refused so far: bad hello, unknown task, no place left.
-    pub refused: u64,
-    /// Clients so far that closed their connection, died or were disconnected by the daemon.
-    pub gone: u64,
 }
 
 /// Quantiles in microseconds; each is the upper edge of a bucket less than 2% wide.
@@ -206,6 +224,14 @@ pub struct PartitionReport {
     pub failed: u64,
     /// Sum of the measured times of finished actions.
     pub busy_us: u64,
+    /// The part of `busy_us` that was best-effort work.
+    #[serde(default)]
+    pub best_effort_us: u64,
+    /// Its cores; the leader's alone if it is one of the GPU.
+    #[serde(default)]
+    pub cores: Vec<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<RunningReport>,
 }
 
 /// Why a report could not be read.

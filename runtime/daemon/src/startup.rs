@@ -25,6 +25,7 @@ use crate::gpu_watch::GpuWatch;
 use crate::granted;
 use crate::host;
 use crate::housekeeping::{ACCEPTOR, Housekeeping, SIGNALS};
+use crate::introduction::introduction;
 use crate::last_good::LastGood;
 use crate::manager::{Manager, serving};
 use crate::observer::Observer;
@@ -281,9 +282,17 @@ fn start_threads(
     let strangers = crate::limits::strangers(&plan, STRANGERS_MAX)?;
     let pools = Pools::start(&poller.waker(), plan.client_slots.len() as u16, strangers)?;
     let descriptions = describe::descriptions(validated);
-    let mut acceptor = Acceptor::new(Arc::clone(&plan), descriptions, pools, ends, ACCEPTOR);
+    let mut acceptor = Acceptor::new(
+        Arc::clone(&plan),
+        Arc::clone(&reserved.metrics),
+        descriptions,
+        pools,
+        ends,
+        ACCEPTOR,
+    );
     poller.add(origin.signals.as_fd(), SIGNALS)?;
     reserved.metrics_socket.attend(&poller, &acceptor.pools);
+    let socket = reserved.listener.path().to_owned();
     acceptor.open(reserved.listener, &poller);
     let watchdog = watchdog(&mut threads, &plan, &probes);
     rt_events::look_at_levels();
@@ -302,9 +311,13 @@ fn start_threads(
         device,
         gpu,
         plan: Arc::clone(&plan),
+        socket,
         is_last_good: validated.is_last_good,
         recorder,
     };
+    for event in introduction(&plan, &observer.socket) {
+        say(&event);
+    }
     origin.announce(&plan, validated.is_last_good);
     Ok(Housekeeping {
         poller,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::{
-    Action, ActionId, Arrival, ClientId, Event, Infer, Instant, ModelId, PartitionId, Reply,
-    RequestId, Scheduler, TaskId, Ticket, Verdict,
+    Action, ActionId, Arrival, ClientId, Criticality, Event, Infer, Instant, ModelId, PartitionId,
+    Reply, RequestId, Scheduler, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
 use punctual_events::RtEvent;
@@ -28,7 +28,7 @@ use crate::drain::DrainOrder;
 use crate::messages::{
     Answered, Inbound, IntakeOrder, Outbound, Payload, Prepared, Refusal, Refused,
 };
-use crate::metrics::{LateSpan, Metrics, count};
+use crate::metrics::{LateSpan, Metrics, Outcome, RunningStage, StageKey, count};
 use crate::recorder::BoxSink;
 use crate::rt_events::emit;
 use crate::starved::{HELD_NS_MIN, Starvable};
@@ -147,6 +147,8 @@ struct Held {
 struct HeldAction {
     id: ActionId,
     ordered_ns: u64,
+    key: StageKey,
+    criticality: Criticality,
     /// Of its members; empty without places.
     tasks: MemberTasks,
 }
@@ -160,6 +162,11 @@ impl Held {
 
     fn is_empty(&self) -> bool {
         self.actions.iter().all(Option::is_none)
+    }
+
+    fn oldest(&self) -> Option<&HeldAction> {
+        let held = self.actions.iter().flatten();
+        held.min_by_key(|action| action.ordered_ns)
     }
 
     /// Whether one was ordered before this.
@@ -378,7 +385,7 @@ impl<D: Device> DaemonWorld<D> {
             while let Ok(inbound) = self.clients[client].inbound.pop() {
                 match inbound {
                     Inbound::Arrived { arrival, .. } => {
-                        count(&self.metrics.task(arrival.task).submitted);
+                        self.metrics.submitted(arrival.task, arrival.ticket.client);
                         self.refuse(&arrival, Refused::Draining);
                     }
                     Inbound::Gone => {
@@ -403,7 +410,7 @@ impl<D: Device> DaemonWorld<D> {
     fn learn(&mut self, client: ClientId, inbound: Inbound) -> Option<Event> {
         Some(match inbound {
             Inbound::Arrived { arrival, payload } => {
-                count(&self.metrics.task(arrival.task).submitted);
+                self.metrics.submitted(arrival.task, arrival.ticket.client);
                 let client = &mut self.clients[client.index()];
                 client.welcome();
                 if let Some(areas) = &mut client.areas
@@ -426,7 +433,10 @@ impl<D: Device> DaemonWorld<D> {
     }
 
     fn refuse(&mut self, arrival: &Arrival, reason: Refused) {
-        count(reason.counter(self.metrics.task(arrival.task)));
+        let client = arrival.ticket.client;
+        if self.metrics.refused(arrival.task, client, reason) {
+            tell_first(&arrival.ticket, reason.into());
+        }
         let refusal = Refusal {
             task: arrival.task,
             ticket: arrival.ticket,
@@ -474,8 +484,11 @@ impl<D: Device> DaemonWorld<D> {
                 self.held[infer.partition.index()].add(HeldAction {
                     id: infer.id,
                     ordered_ns: clock::now_ns(),
+                    key: StageKey::of(infer),
+                    criticality: infer.criticality,
                     tasks: tasks.unwrap_or_default(),
                 });
+                self.tell_running(infer.partition);
             }
             Err(_) => {
                 // The scheduler and the device disagree about the plan: a defect of ours, but no
@@ -490,6 +503,20 @@ impl<D: Device> DaemonWorld<D> {
                 self.bell.ring();
             }
         }
+    }
+
+    /// What the partition runs: the older of the actions that it holds.
+    fn tell_running(&self, partition: PartitionId) {
+        let held = &self.held[partition.index()];
+        let running = held.oldest().map(|action| RunningStage {
+            model: action.key.model,
+            stage: action.key.stage,
+            batch: action.key.batch,
+            criticality: action.criticality,
+        });
+        self.metrics.partitions[partition.index()]
+            .running
+            .is(running);
     }
 
     fn load(&mut self, action: ActionId, model: ModelId) {
@@ -530,7 +557,9 @@ impl<D: Device> DaemonWorld<D> {
 
     fn reply(&mut self, reply: &Reply) {
         let answered = self.answered(reply);
-        self.metrics.task(reply.task).count(&answered);
+        if self.metrics.concluded(&answered) {
+            tell_first(&reply.ticket, reply.verdict.into());
+        }
         if reply.verdict == Verdict::Late {
             self.metrics.late.record(LateSpan {
                 task: reply.task,
@@ -636,12 +665,19 @@ impl<D: Device> DaemonWorld<D> {
         };
         let metrics = &self.metrics.partitions[partition];
         let partition = PartitionId(partition as u16);
+        self.tell_running(partition);
         match event {
             Event::Finished(finished) => {
                 count(&metrics.finished);
                 metrics
                     .busy_ns
                     .fetch_add(finished.measured.as_nanos(), Relaxed);
+                if held.criticality == Criticality::BestEffort {
+                    metrics
+                        .best_effort_ns
+                        .fetch_add(finished.measured.as_nanos(), Relaxed);
+                }
+                self.metrics.stages.finished(&held.key, finished.measured);
                 if let Some(lending) = &self.metrics.lending {
                     lending.finished(partition, &held.tasks, finished.measured);
                 }
@@ -656,6 +692,17 @@ impl<D: Device> DaemonWorld<D> {
                 });
             }
         }
+    }
+}
+
+/// Says why the first frame of its client that ended so has no answer. Housekeeping counts the others.
+pub fn tell_first(ticket: &Ticket, outcome: Outcome) {
+    if let Some(reason) = outcome.reason() {
+        emit(RtEvent::FrameUnanswered {
+            client: ticket.client,
+            sequence: ticket.sequence,
+            reason,
+        });
     }
 }
 

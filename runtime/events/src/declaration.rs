@@ -15,8 +15,6 @@ pub struct Declaration {
     pub counted_in: Option<&'static str>,
     /// `MESSAGE_ID` in the journal: for ever, as others search for it. `systemd/catalog` explains it.
     pub message_id: Option<&'static str>,
-    /// Whether a terminal gets the line, too: its user has just started or stopped the daemon, and knows.
-    pub at_terminal: bool,
     pub fields: &'static [FieldDeclaration],
     /// With the fields' names in braces.
     pub sentence: &'static str,
@@ -89,8 +87,8 @@ pub trait Declared {
 ///         is "demoted", Error from Scheduler, counted in "tasks[].demotions", id "1d1b...",
 ///         says "model {model:?} demoted: overran {overran} times";
 /// ```
-/// `counted in` and `id` are optional, as is `to the journal` at their end, for lines that are not for a terminal. A field
-/// whose value is in the sentence by its name is there as [`Value`] shows it.
+/// `counted in` and `id` are optional. A field whose value is in the sentence by its name is there in its
+/// [words](crate::field::Field::words).
 macro_rules! events {
     (
         $(#[$of_enum:meta])*
@@ -98,7 +96,7 @@ macro_rules! events {
             $(#[doc = $about:literal])*
             $Variant:ident $({ $($field:ident: $type:ty),* $(,)? })?
                 is $name:literal, $level:ident from $writer:ident
-                $(, counted in $counted_in:literal)? $(, id $id:literal)? $(, to the $journal:ident)?,
+                $(, counted in $counted_in:literal)? $(, id $id:literal)?,
                 says $sentence:literal;
         )*}
     ) => {
@@ -116,7 +114,6 @@ macro_rules! events {
                     writer: Writer::$writer,
                     counted_in: events!(@optional $($counted_in)?),
                     message_id: events!(@optional $($id)?),
-                    at_terminal: events!(@optional $(stringify!($journal))?).is_none(),
                     fields: &[$($(FieldDeclaration {
                         name: stringify!($field),
                         kind: <$type as Field>::KIND,
@@ -141,7 +138,7 @@ macro_rules! events {
                     // A sentence need not have all fields.
                     #[allow(unused_variables)]
                     Self::$Variant { $($($field),*)? } => {
-                        $($(let $field = $field.value(names);)*)?
+                        $($(let $field = $field.words(names);)*)?
                         format!($sentence)
                     }
                 )*}

@@ -114,6 +114,11 @@ pub trait Field {
 
     fn value(&self, names: &dyn Names) -> Value;
 
+    /// The field in a sentence.
+    fn words(&self, names: &dyn Names) -> Value {
+        self.value(names)
+    }
+
     /// Adds the fields that it is for programs.
     fn add(&self, name: &'static str, names: &dyn Names, to: &mut Vec<(&'static str, Value)>) {
         to.push((name, self.value(names)));
@@ -167,6 +172,14 @@ impl Field for ClientId {
 
     fn value(&self, _: &dyn Names) -> Value {
         Value::Whole(self.0.into())
+    }
+
+    /// Its task first: it is what an operator looks for.
+    fn words(&self, names: &dyn Names) -> Value {
+        let task = names.task_of(*self).map(|task| format!("task {task}, "));
+        let pid = names.pid_of(*self).map(|pid| format!(" (pid {pid})"));
+        let [task, pid] = [task, pid].map(Option::unwrap_or_default);
+        Value::Text(format!("{task}client {}{pid}", self.0))
     }
 
     fn add(&self, name: &'static str, names: &dyn Names, to: &mut Vec<(&'static str, Value)>) {

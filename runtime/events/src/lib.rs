@@ -29,4 +29,4 @@ pub use declaration::{Declaration, Declared, FieldDeclaration, Writer};
 pub use field::{Field, Kind, Names, Thousandths, Value};
 pub use list::{DaemonEvent, RtEvent, declarations, message_ids};
 pub use note::{Note, schema};
-pub use say::{listen, say, say_later};
+pub use say::{listen, recent, say, say_later};

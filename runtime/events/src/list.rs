@@ -16,11 +16,16 @@ events! {
         /// A client broke the protocol, or made the daemon wait for it.
         ClientFault { client: ClientId, fault: &'static str }
             is "client-fault", Warn from Port, counted in "channel_faults", id "edb91d82256c4ddea11fbe2ed991ed05",
-            says "client slot {client}: disconnected for {fault}";
+            says "{client}: disconnected for {fault}";
+
+        /// The first frame of a client that ended for this reason. `frames-unanswered` counts the others.
+        FrameUnanswered { client: ClientId, sequence: u64, reason: &'static str }
+            is "frame-unanswered", Info from Scheduler,
+            says "{client}: frame {sequence} has no answer: {reason}";
 
         PayloadFault { client: ClientId, slot: u16 }
             is "payload-fault", Warn from Intake, counted in "tasks[].failed.payload",
-            says "client slot {client}: the payload in slot {slot} could not be read";
+            says "{client}: the payload in slot {slot} could not be read";
 
         ActionFailed { partition: PartitionId, action: ActionId }
             is "action-failed", Warn from Scheduler, counted in "partitions[].failed",
@@ -148,22 +153,47 @@ events! {
             is "gpu-environment", Warn from Startup,
             says "{unmet}";
 
+        PartitionServed { partition: String, units: String, leader: String }
+            is "partition-served", Info from Startup,
+            says "partition {partition}: {units}, {leader}";
+
+        /// `promise` is what holds as long as the machine keeps its bounds.
+        TaskServed { task: String, model: String, partition: String, terms: String, promise: String }
+            is "task-served", Info from Startup,
+            says "task {task}: model {model} on partition {partition}, {terms}: {promise}";
+
+        /// `metrics` is where `punctual top`, `status` and `metrics` connect.
+        Listening { socket: String, metrics: String, policy: String }
+            is "listening", Info from Startup,
+            says "clients connect at {socket}; metrics at {metrics}; policy {policy}";
+
         /// Clients may connect. The line is that of `systemctl status`.
         Started { status: String }
-            is "started", Info from Startup, id "903dce8004174b71a0ea92518f93e667", to the journal,
+            is "started", Info from Startup, id "903dce8004174b71a0ea92518f93e667",
             says "{status}";
 
-        ClientAdmitted { client: u16, task: String, client_pid: i32 }
-            is "client-admitted", Debug from Housekeeping, counted in "clients.accepted",
-            says "client slot {client}: pid {client_pid}, of task {task:?}, was admitted";
+        /// Three of a user and a task within a minute; `clients-came` counts the others.
+        ClientAdmitted { client: ClientId }
+            is "client-admitted", Info from Housekeeping, counted in "clients.accepted",
+            says "{client}: connected";
 
-        ClientGone { client: u16, task: String, client_pid: i32 }
-            is "client-gone", Debug from Housekeeping, counted in "clients.gone",
-            says "client slot {client}: pid {client_pid}, of task {task:?}, is gone, its memory is free";
+        /// Of a client that `client-admitted` named.
+        ClientGone { client: ClientId, served: String }
+            is "client-gone", Info from Housekeeping, counted in "clients.gone",
+            says "{client}: disconnected after {served}";
+
+        ClientsCame { uid: u32, task: String, count: u32, within_s: u64 }
+            is "clients-came", Info from Housekeeping,
+            says "task {task}: {count} more clients of user {uid} connected within {within_s} s";
+
+        /// Counted since the last of these, or since the first frame of each reason.
+        FramesUnanswered { client: ClientId, count: u64, of: u64, reasons: String }
+            is "frames-unanswered", Info from Housekeeping, counted in "tasks[].rejected",
+            says "{client}: {count} of {of} frames have no answer: {reasons}";
 
         ClientRefused { client_pid: i32, uid: u32, task: String, reason: String }
             is "client-refused", Warn from Housekeeping, counted in "clients.refused",
-            says "pid {client_pid} of user {uid}, for task {task:?}, was refused: {reason}";
+            says "task {task}: pid {client_pid} of user {uid} was refused: {reason}";
 
         /// `asked` is the client's choice, so it is no `task`.
         StrangerRefused { client_pid: i32, uid: u32, asked: String, reason: String }
@@ -177,7 +207,7 @@ events! {
 
         ClientsRefused { uid: u32, task: String, count: u32, within_s: u64 }
             is "clients-refused", Warn from Housekeeping,
-            says "clients of user {uid}, for task {task:?}, were refused {count} more times within {within_s} s";
+            says "task {task}: clients of user {uid} were refused {count} more times within {within_s} s";
 
         StrangersRefused { uid: u32, count: u32, within_s: u64 }
             is "strangers-refused", Warn from Housekeeping,
@@ -282,7 +312,7 @@ events! {
 
         /// A signal asked for it. What was accepted is answered.
         Stopping
-            is "stopping", Info from Housekeeping, id "146c6094993043e4bf831d03d3d6f18a", to the journal,
+            is "stopping", Info from Housekeeping, id "146c6094993043e4bf831d03d3d6f18a",
             says "asked to terminate";
 
         ParentGone
@@ -301,9 +331,14 @@ events! {
             is "requests-lost", Error from Housekeeping, counted in "tasks[].lost",
             says "{count} requests were open at the end and are lost";
 
+        /// Of a task, at the end.
+        TaskSummary { task: String, submitted: u64, on_time: u64, late: u64, rejected: u64, failed: u64, more: String }
+            is "task-summary", Info from Housekeeping,
+            says "task {task}: {submitted} frames: {on_time} on time, {late} late, {rejected} rejected, {failed} failed{more}";
+
         /// All that was accepted has its verdict, or was said to be lost.
         Stopped { status: String }
-            is "stopped", Info from Housekeeping, id "14c2dbf764294204903e6aaea931c546", to the journal,
+            is "stopped", Info from Housekeeping, id "14c2dbf764294204903e6aaea931c546",
             says "{status}";
 
         /// A GPU that was lost needs a new process.

@@ -1,19 +1,40 @@
 //! Says events: to the log, and to a listener such as the recorder.
 
-use std::sync::OnceLock;
+use std::collections::VecDeque;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use log::kv::{ToValue, Value};
-use log::{Record, log_enabled};
+use log::{Level, Record, log_enabled};
 use punctual_platform::{clock, logging};
 
 use crate::declaration::{Declaration, Declared};
 use crate::field::Names;
-use crate::list::{DaemonEvent, RtEvent};
+use crate::list::DaemonEvent;
 use crate::note::Note;
 
 type Listener = Box<dyn Fn(&Note) + Send + Sync>;
 
 static LISTENER: OnceLock<Listener> = OnceLock::new();
+
+/// How many notes are kept for people who look at a daemon that runs.
+const RECENT_MAX: usize = 32;
+
+static RECENT: Mutex<VecDeque<Note>> = Mutex::new(VecDeque::new());
+
+/// The last notes of the log's usual levels, by time.
+#[must_use]
+pub fn recent() -> Vec<Note> {
+    let recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
+    recent.iter().cloned().collect()
+}
+
+fn keep(note: &Note) {
+    let mut recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if recent.len() == RECENT_MAX {
+        recent.pop_front();
+    }
+    recent.push_back(note.clone());
+}
 
 /// From now on `to` hears all that is said, also what the log's levels leave out. Once a process; false if somebody
 /// listens already.
@@ -25,8 +46,7 @@ impl Declaration {
     /// Whether the log wants its lines.
     #[must_use]
     pub fn is_logged(&self) -> bool {
-        let has_reader = self.at_terminal || logging::goes_to_journal();
-        has_reader && log_enabled!(target: self.writer.target(), self.level)
+        log_enabled!(target: self.writer.target(), self.level)
     }
 
     /// Whether the log or a listener wants them.
@@ -39,28 +59,31 @@ impl Declaration {
 /// Says an event of the moment.
 pub fn say(event: &DaemonEvent) {
     if event.declaration().is_wanted() {
-        let note = Note::new(event, clock::now_ns(), &());
-        tell(&note, &note.text);
+        tell(&Note::new(event, clock::now_ns(), &()));
     }
 }
 
-/// Says an event that a real-time thread wrote at `at_ns`, with its time.
-pub fn say_later(event: &RtEvent, at_ns: u64, names: &dyn Names) {
+/// Says an event of `at_ns`, which may be earlier, as those of real-time threads are; with the names of its ids.
+pub fn say_later(event: &impl Declared, at_ns: u64, names: &dyn Names) {
     if event.declaration().is_wanted() {
-        let note = Note::new(event, at_ns, names);
-        let (seconds, us) = (at_ns / 1_000_000_000, at_ns / 1_000 % 1_000_000);
-        tell(&note, &format!("{seconds}.{us:06} s: {}", note.text));
+        tell(&Note::new(event, at_ns, names));
     }
 }
 
-fn tell(note: &Note, line: &str) {
+fn tell(note: &Note) {
     if let Some(listener) = LISTENER.get() {
         listener(note);
     }
     if !note.declaration.is_logged() {
         return;
     }
-    let mut pairs = vec![("event", Value::from(note.declaration.name))];
+    if note.declaration.level <= Level::Info {
+        keep(note);
+    }
+    let mut pairs = vec![
+        ("event", Value::from(note.declaration.name)),
+        (logging::AT_NS, Value::from(note.at_ns)),
+    ];
     pairs.extend(
         note.fields
             .iter()
@@ -71,7 +94,7 @@ fn tell(note: &Note, line: &str) {
             .level(note.declaration.level)
             .target(note.declaration.writer.target())
             .key_values(&pairs.as_slice())
-            .args(format_args!("{line}"))
+            .args(format_args!("{}", note.text))
             .build(),
     );
 }
@@ -85,6 +108,7 @@ mod tests {
     use punctual_core::ClientId;
 
     use super::*;
+    use crate::list::RtEvent;
 
     /// What the log and the listener heard: one test uses both, as both are the process's.
     static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -134,8 +158,8 @@ mod tests {
             fault: "slow memory",
         };
         say_later(&fault, 1_000_002_000, &());
-        let line = "WARN punctual_daemon::port event=client-fault client=3 fault=slow memory: \
-                    1.000002 s: client slot 3: disconnected for slow memory";
+        let line = "WARN punctual_daemon::port event=client-fault at_ns=1000002000 client=3 fault=slow memory: \
+                    client 3: disconnected for slow memory";
         assert_eq!(heard(), [line]);
         let detail = DaemonEvent::ThreadPlanned {
             role: "Scheduler".into(),
@@ -143,12 +167,12 @@ mod tests {
             priority: "7".into(),
         };
         say(&detail);
-        say(&DaemonEvent::Stopping);
-        assert_eq!(heard(), [""; 0], "no detail, and no line for a terminal");
+        assert_eq!(heard(), [""; 0], "no detail");
+        let kept: Vec<&str> = recent().iter().map(|note| note.declaration.name).collect();
+        assert_eq!(kept, ["client-fault"]);
         assert!(listen(|note| hear(note.declaration.name.into())));
         say(&detail);
-        say(&DaemonEvent::Stopping);
-        assert_eq!(heard(), ["thread-planned", "stopping"]);
+        assert_eq!(heard(), ["thread-planned"]);
         assert!(!listen(|_| ()));
     }
 }

@@ -18,8 +18,8 @@ journalctl PUNCTUAL_EVENT=demoted -o json
 journalctl PUNCTUAL_MODEL=signs
 ```
 
-A level of its own for the events of a thread: `--log info,punctual_daemon::scheduler=debug`. Where standard error is no journal, `started`,
-`stopping` and `stopped` are left out. *Report* is the figure of the [report](deploying.md#status-and-log) that counts the event.
+A level of its own for the events of a thread: `--log info,punctual_daemon::scheduler=debug`.
+*Report* is the figure of the [report](deploying.md#status-and-log) that counts the event.
 
 | event | level | thread | line | fields | report |
 |---|---|---|---|---|---|

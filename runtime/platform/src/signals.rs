@@ -1,6 +1,9 @@
-//! Signals as something to wait for, without a handler that could interrupt anything.
+//! Signals as something to wait for, without a handler that could interrupt anything; and for programs that have nothing to
+//! clear up, a handler that ends them.
 
+use std::io::IsTerminal as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use crate::error::{OsError, check};
 use crate::poll;
@@ -63,6 +66,39 @@ fn is_ignored(number: libc::c_int) -> bool {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(number, std::ptr::null(), &raw mut action) == 0
             && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// What is written when SIGINT or SIGTERM ends the process.
+static LAST_WORDS: OnceLock<String> = OnceLock::new();
+
+extern "C" fn end(number: libc::c_int) {
+    let words = LAST_WORDS.get().map_or("", String::as_str);
+    // SAFETY: both calls are safe in a handler, and `words` is valid for reads; that it is there was settled before the
+    // handler was installed.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
+        libc::_exit(128 + number);
+    }
+}
+
+/// From now on SIGINT and SIGTERM end the process at once, with a line that names the program, unless the process
+/// [takes them over](TerminationSignals::take_over). Codes are those of shells: 130 and 143. A signal that is ignored stays so, as
+/// in the background of a shell without job control.
+pub fn end_at_once(program: &str) {
+    // A progress bar may have hidden the cursor, and its line has no end yet.
+    let restored = if std::io::stderr().is_terminal() {
+        "\x1b[?25h\n"
+    } else {
+        ""
+    };
+    let _ = LAST_WORDS.set(format!("{restored}{program}: interrupted\n"));
+    for number in [libc::SIGINT, libc::SIGTERM] {
+        if !is_ignored(number) {
+            let handler = end as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            // SAFETY: the handler makes only calls that are allowed in one.
+            unsafe { libc::signal(number, handler) };
+        }
     }
 }
 

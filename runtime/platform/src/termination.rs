@@ -18,6 +18,8 @@ pub enum Termination {
     Resources,
     /// The reader of standard output closed it.
     ReaderGone,
+    /// A signal asked for it.
+    Interrupted,
     /// As another program, whose codes these are.
     Code(u8),
 }
@@ -26,6 +28,9 @@ pub enum Termination {
 pub trait Terminates: std::error::Error {
     fn termination(&self) -> Termination;
 }
+
+/// As shells say it of a process that SIGINT ended.
+const INTERRUPTED_CODE: u8 = 128 + libc::SIGINT as u8;
 
 impl Termination {
     /// The process's code. 2 is left to the command line's own errors.
@@ -38,6 +43,7 @@ impl Termination {
             Self::File => 4,
             Self::Resources => 5,
             Self::ReaderGone => output::READER_GONE_CODE,
+            Self::Interrupted => INTERRUPTED_CODE,
             Self::Code(code) => code,
         }
     }

@@ -9,6 +9,7 @@ pub mod compile;
 pub mod daemon;
 pub mod explain;
 pub mod inspect;
+pub mod load;
 pub mod manuals;
 pub mod profile;
 pub mod record;

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use punctual_daemon::ProcessError;
-use punctual_platform::OsError;
+use punctual_daemon::{ProcessError, StartupError};
 use punctual_platform::output::OutputError;
 use punctual_platform::termination::{Terminates, Termination};
 
 use crate::cache;
+use crate::interruption::InterruptionError;
 
 /// Why the demo could not be shown.
 #[derive(Debug, thiserror::Error)]
@@ -28,14 +28,21 @@ pub enum DemoError {
     Daemon(#[from] ProcessError),
     #[error(transparent)]
     Cache(#[from] cache::CacheError),
+    #[error("the demo's own plan: {0}")]
+    Plan(StartupError),
+    #[error(
+        "this machine is too slow or too busy for the demo: even with {slower} times fewer frames, each due {slower} times later, \
+         its cameras cannot be promised answers; stop other programs, and try again with --profile-again"
+    )]
+    TooSlow { slower: f64 },
     #[error("cannot draw the page's pictures: {0}")]
     Picture(#[from] image::ImageError),
     #[error("the daemon's report: {0}")]
     Report(#[from] punctual_daemon::ReportError),
     #[error("the daemon made no recording; its lines above say why")]
     NotRecorded,
-    #[error("cannot wait for signals: {0}")]
-    Signals(OsError),
+    #[error(transparent)]
+    Interruption(#[from] InterruptionError),
     /// Standard output takes no more; everything was ended.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -45,8 +52,11 @@ impl Terminates for DemoError {
     fn termination(&self) -> Termination {
         match self {
             Self::Write { .. } => Termination::File,
-            Self::Cores { .. } | Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
-            Self::Report(_) | Self::Picture(_) | Self::NotRecorded => Termination::BadResult,
+            Self::Cores { .. } | Self::Spawn(_) | Self::Interruption(_) => Termination::Resources,
+            Self::Report(_) | Self::Picture(_) | Self::NotRecorded | Self::TooSlow { .. } => {
+                Termination::BadResult
+            }
+            Self::Plan(error) => Termination::Code(error.termination().code()),
             Self::Daemon(error) => error.termination(),
             Self::Cache(error) => error.termination(),
             Self::Output(error) => error.termination(),

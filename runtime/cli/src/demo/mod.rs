@@ -4,6 +4,7 @@ pub mod cameras;
 mod error;
 mod page;
 mod processes;
+mod promises;
 mod summary;
 pub mod table;
 
@@ -13,19 +14,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use punctual_daemon::{Process, Report};
+use punctual_device::profile::Effort;
 use punctual_model::Profile;
-use punctual_plan::Policies;
 use punctual_platform::output::{self, OutputError};
-use punctual_platform::signals::TerminationSignals;
 use punctual_platform::{affinity, clock, files, read};
 
 use crate::cache;
+use crate::interruption::Interruption;
 use crate::report::CameraReport;
 use punctual_platform::termination::Termination;
 
 use cameras::{CAMERAS, CameraRole};
 pub use error::DemoError;
 use processes::Camera;
+use promises::Promises;
 use summary::{Summary, TaskSummary};
 use table::Row;
 
@@ -41,9 +43,6 @@ pub const PACKAGES: [(&str, &[u8]); 2] = [("signs.punctual", SIGNS), ("streets.p
 
 /// With one, the daemon's own threads would delay each stage by more than the fast camera's deadline leaves.
 const CORES_MIN: usize = 2;
-
-/// How often the networks are measured, at most, until the promises can be kept.
-const MEASURED_MAX: u32 = 3;
 
 /// How often the table is drawn, in milliseconds.
 const REDRAW_MS: u64 = 500;
@@ -73,14 +72,16 @@ EXAMPLES:
   punctual demo --html demo.html --overload 8
   punctual demo --seconds 3 --record demo.mcap
 
-The first run measures the networks on this machine for a few seconds and keeps the results in the
+The first run measures the networks on this machine, which takes about 20 seconds, and keeps the results in the
 user's cache folder. Real-time priorities and locked memory are used if the system grants them; the
 demo says once what is missing and how to grant it.
 
 A frame without a deadline (of `watch`) is answered, and neither on time nor late. The column `right` is the
 share of right classes, or the mean average precision of boxes (mAP, at an overlap of 0.5).
 
-TERMINATION CODES: 0 nothing was lost and every process ended cleanly; 1 otherwise.")]
+Where the machine is too slow or too busy for the cameras' rates, they send fewer frames, and the demo says so.
+
+TERMINATION CODES: 0 nothing was lost and every process ended cleanly; 130 interrupted; 1 otherwise.")]
 pub struct Options {
     /// How long the cameras send frames, in seconds.
     #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
@@ -95,7 +96,7 @@ pub struct Options {
     /// Write everything that the scheduler was told and decided into a recording, for `punctual explain`, `trace` and `replay`.
     #[arg(long, value_name = "FILE", conflicts_with = "html")]
     record: Option<PathBuf>,
-    /// Print one JSON object for each run instead of tables.
+    /// Print a JSON object instead of tables; with --html a list of one for each run.
     #[arg(long)]
     json: bool,
     /// Measure the network again, even if this machine has a profile of it.
@@ -121,38 +122,40 @@ fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
 /// Runs the demo and prints its result.
 pub fn run(options: &Options) -> Termination {
     match show(options) {
-        Ok(true) => Termination::Done,
-        Ok(false) => Termination::BadResult,
+        Ok(termination) => termination,
         Err(error) => Termination::of("demo", Err(error)),
     }
 }
 
-/// Runs the demo at each load, and writes the page; true when it did its job.
-fn show(options: &Options) -> Result<bool, DemoError> {
+/// Runs the demo at each load, and writes the page.
+fn show(options: &Options) -> Result<Termination, DemoError> {
     let found = affinity::available_cores().map_or(CORES_MIN, |cores| cores.len());
     if found < CORES_MIN {
         return Err(DemoError::Cores { found });
     }
     let folder = Folder::create()?;
+    // Before anything starts a thread.
+    let interruption = Interruption::take_over("demo", folder.0.clone())?;
     let recorder = recorder(&folder, options.record.is_some());
-    let manifest = folder.write(
-        "manifest.toml",
-        (MANIFEST.to_owned() + &recorder).as_bytes(),
-    )?;
     for (name, package) in PACKAGES {
         folder.write(name, package)?;
     }
-    let profiles = profiles(&manifest, options.profile_again)?;
-    let signals = TerminationSignals::take_over().map_err(DemoError::Signals)?;
+    let Promises { profiles, slower } =
+        promises::prepare(&folder, &recorder, options.profile_again)?;
     let mut runs: Vec<Run> = Vec::new();
     for overload in options.loads(&profiles) {
-        let run = run_once(&folder, &manifest, &signals, overload, options)?;
-        print(&run, options)?;
-        let interrupted = run.interrupted;
+        let run = run_once(&folder, &interruption, overload / slower, options)?;
+        if !options.json {
+            output::text(table::closing(&run.summary, &run.rows, run.overload))?;
+        }
+        let interrupted = run.summary.interrupted;
         runs.push(run);
         if interrupted {
             break;
         }
+    }
+    if options.json {
+        print(&runs, options)?;
     }
     if let Some(path) = &options.html {
         let content = page::html(&runs)?;
@@ -165,7 +168,11 @@ fn show(options: &Options) -> Result<bool, DemoError> {
     if let Some(path) = &options.record {
         folder.hand_over_recording(path)?;
     }
-    Ok(runs.iter().all(|run| run.summary.succeeded()))
+    Ok(match () {
+        () if runs.iter().any(|run| run.summary.interrupted) => Termination::Interrupted,
+        () if runs.iter().all(|run| run.summary.succeeded()) => Termination::Done,
+        () => Termination::BadResult,
+    })
 }
 
 /// The manifest's table: one file of everything, or nothing.
@@ -177,25 +184,10 @@ fn recorder(folder: &Folder, records: bool) -> String {
     format!("\n[recorder]\nmode = \"all\"\nbudget_mb = 1000000\ndirectory = {directory:?}\n")
 }
 
-/// Profiles by which this machine can keep the promises of the demo's manifest, which also lie next to its packages then. One that stood still while it was measured seems too
-/// slow for them: it is measured again.
-pub fn profiles(manifest: &Path, again: bool) -> Result<BTreeMap<String, Profile>, DemoError> {
-    let daemon = punctual_daemon::Options {
-        manifest: Some(manifest.to_owned()),
-        ..punctual_daemon::Options::default()
-    };
-    let mut profiles = cache::profiles(manifest, MANIFEST, again)?;
-    for _ in 1..MEASURED_MAX {
-        if punctual_daemon::plan(&daemon, &Policies::shipped()).is_ok() {
-            break;
-        }
-        output::note(
-            "with these figures the demo's promises cannot be kept; the machine may have stood still meanwhile",
-        );
-        profiles = cache::profiles(manifest, MANIFEST, true)?;
-    }
-    // If it still cannot, the daemon says why.
-    Ok(profiles)
+/// Profiles of the demo's networks on this machine, which also lie next to the packages of `manifest` then; for benchmarks.
+pub fn profiles(manifest: &Path) -> Result<BTreeMap<String, Profile>, DemoError> {
+    let found = cache::profiles(manifest, MANIFEST, Effort::Quick, false, true)?;
+    Ok(found.profiles)
 }
 
 /// One run of the demo, from the start of the daemon to its end.
@@ -204,8 +196,6 @@ struct Run {
     overload: f64,
     summary: Summary,
     rows: Vec<Row>,
-    /// A signal ended it.
-    interrupted: bool,
 }
 
 impl Options {
@@ -235,8 +225,7 @@ fn overload_shown(profiles: &BTreeMap<String, Profile>) -> f64 {
 /// Starts everything, watches it, stops it.
 fn run_once(
     folder: &Folder,
-    manifest: &Path,
-    signals: &TerminationSignals,
+    interruption: &Interruption,
     overload: f64,
     options: &Options,
 ) -> Result<Run, DemoError> {
@@ -248,7 +237,7 @@ fn run_once(
             CAMERAS.len()
         ))?;
     }
-    let mut daemon = processes::daemon(manifest, &socket, &report_file)?;
+    let mut daemon = processes::daemon(&folder.path("manifest.toml"), &socket, &report_file)?;
     let mut cameras = Vec::new();
     for role in CAMERAS {
         cameras.push(Camera::start(&role.arguments(
@@ -257,7 +246,7 @@ fn run_once(
             overload,
         ))?);
     }
-    let watched = watch(&mut daemon, &mut cameras, signals, options);
+    let watched = watch(&mut daemon, &mut cameras, interruption, options);
     let mut rows = watched.rows;
     let mut clean = true;
     for (camera, (role, row)) in cameras.into_iter().zip(CAMERAS.iter().zip(&mut rows)) {
@@ -271,9 +260,11 @@ fn run_once(
     let report = Report::read(&report_file)?;
     Ok(Run {
         overload,
-        summary: summarise(&report, &rows, clean),
+        summary: Summary {
+            interrupted: watched.interrupted,
+            ..summarise(&report, &rows, clean)
+        },
         rows,
-        interrupted: watched.interrupted,
     })
 }
 
@@ -289,7 +280,7 @@ struct Watched {
 fn watch(
     daemon: &mut Process,
     cameras: &mut [Camera],
-    signals: &TerminationSignals,
+    interruption: &Interruption,
     options: &Options,
 ) -> Watched {
     let silent = |role: &CameraRole| CameraReport {
@@ -308,7 +299,10 @@ fn watch(
         for (camera, row) in cameras.iter_mut().zip(&mut rows) {
             row.hear(camera.lines());
         }
-        if !stopping && (signals.next(Some(0)).is_some() || daemon.has_ended() || drawn.is_err()) {
+        if rows.iter().any(|row| row.now.submitted > 0) {
+            interruption.has_something();
+        }
+        if !stopping && (interruption.is_asked() || daemon.has_ended() || drawn.is_err()) {
             cameras.iter().for_each(Camera::stop);
             stopping = true;
         }
@@ -327,7 +321,7 @@ fn watch(
     Watched {
         rows,
         drawn,
-        interrupted: stopping,
+        interrupted: interruption.is_asked(),
     }
 }
 
@@ -351,15 +345,18 @@ fn summarise(report: &Report, rows: &[Row], clean: bool) -> Summary {
         decision_us: report.decision_us.into(),
         privileges_missing: report.missing.clone(),
         clean: clean && rows.iter().all(|row| row.now.finished),
+        interrupted: false,
     }
 }
 
-fn print(run: &Run, options: &Options) -> Result<(), OutputError> {
-    if options.json {
-        let json = serde_json::to_string_pretty(&run.summary);
-        return output::line(json.expect("plain data serialises"));
-    }
-    output::text(table::closing(&run.summary, &run.rows, run.overload))
+/// One document: of one run, or of all that the page shows.
+fn print(runs: &[Run], options: &Options) -> Result<(), OutputError> {
+    let summaries: Vec<&Summary> = runs.iter().map(|run| &run.summary).collect();
+    let json = match &summaries[..] {
+        [one] if options.html.is_none() => serde_json::to_string_pretty(one),
+        all => serde_json::to_string_pretty(all),
+    };
+    output::line(json.expect("plain data serialises"))
 }
 
 fn ended_well(what: &str, status: std::io::Result<ExitStatus>) -> bool {

@@ -30,6 +30,8 @@ pub struct Summary {
     pub privileges_missing: Vec<String>,
     /// Whether every process ended cleanly.
     pub clean: bool,
+    /// Whether a signal ended it before its time.
+    pub interrupted: bool,
 }
 
 /// One camera's row.
@@ -155,6 +157,7 @@ mod tests {
             decision_us: DecisionUs::default(),
             privileges_missing: Vec::new(),
             clean: true,
+            interrupted: false,
         };
         assert!(!summary.succeeded());
     }

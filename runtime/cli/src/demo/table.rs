@@ -145,14 +145,22 @@ pub fn closing(summary: &Summary, rows: &[Row], overload: f64) -> String {
         text.push('\n');
     };
     say(format!(
-        "\n{} s on board `{}`, device {}{}",
+        "\n{}{} s on board `{}`, device {}{}",
+        if summary.interrupted {
+            "interrupted after "
+        } else {
+            ""
+        },
         (summary.seconds * 10.0).round() / 10.0,
         summary.board,
         summary.device,
         if overload == 1.0 {
             String::new()
         } else {
-            format!(", cameras at {overload} x their rate")
+            format!(
+                ", cameras at {} x their rate",
+                (overload * 100.0).round() / 100.0
+            )
         },
     ));
     say(draw(rows, output::width()));

@@ -15,6 +15,8 @@ mod emulated_gpu;
 mod explain;
 mod explained;
 mod inspect;
+mod interrupted;
+mod load;
 mod manuals;
 mod profile_gpu;
 mod record;

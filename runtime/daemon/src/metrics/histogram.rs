@@ -33,26 +33,56 @@ impl AtomicHistogram {
         self.max.fetch_max(ns, Relaxed);
     }
 
-    pub fn quantiles(&self) -> Quantiles {
-        let counts: Vec<u64> = self.buckets.iter().map(|b| b.load(Relaxed)).collect();
-        let count: u64 = counts.iter().sum();
-        let max = self.max.load(Relaxed);
-        let at = |per_mille: u64| {
-            let rank = (count * per_mille).div_ceil(1_000).max(1);
-            let mut below = 0;
-            let bucket = counts.iter().position(|n| {
-                below += n;
-                below >= rank
-            });
-            bucket.map_or(0, |bucket| upper_edge(bucket).min(max))
-        };
-        Quantiles {
-            count,
-            p50: at(500),
-            p99: at(990),
-            p999: at(999),
-            max,
+    /// All that was recorded until now.
+    pub fn now(&self) -> Recorded {
+        Recorded {
+            counts: self.buckets.iter().map(|b| b.load(Relaxed)).collect(),
+            max: self.max.load(Relaxed),
         }
+    }
+
+    pub fn quantiles(&self) -> Quantiles {
+        let recorded = self.now();
+        Quantiles {
+            count: recorded.count(),
+            p50: recorded.at(500),
+            p99: recorded.at(990),
+            p999: recorded.at(999),
+            max: recorded.max,
+        }
+    }
+}
+
+/// An [`AtomicHistogram`] at a moment.
+#[derive(Debug)]
+pub struct Recorded {
+    counts: Vec<u64>,
+    max: u64,
+}
+
+impl Recorded {
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// A quantile, in ns.
+    pub fn at(&self, per_mille: u64) -> u64 {
+        let rank = (self.count() * per_mille).div_ceil(1_000).max(1);
+        let mut below = 0;
+        let bucket = self.counts.iter().position(|n| {
+            below += n;
+            below >= rank
+        });
+        bucket.map_or(0, |bucket| upper_edge(bucket).min(self.max))
+    }
+
+    /// The buckets that are not empty: the largest value of each, in us, and how many are in it.
+    pub fn buckets_us(&self) -> Vec<(f64, u64)> {
+        let counts = self.counts.iter().enumerate();
+        let filled = counts.filter(|(_, count)| **count > 0);
+        filled
+            .map(|(bucket, count)| (upper_edge(bucket) as f64 / 1e3, *count))
+            .collect()
     }
 }
 

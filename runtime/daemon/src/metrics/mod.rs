@@ -3,18 +3,23 @@
 mod histogram;
 mod late;
 mod lending;
+mod outcomes;
+mod running;
+mod stages;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use punctual_core::{Counters, Failure, Rejection, STAGES_MAX, Scheduler, TaskId, Verdict};
+use punctual_core::{ClientId, Counters, STAGES_MAX, Scheduler, TaskId};
 use punctual_plan::Plan;
 
 pub use histogram::{AtomicHistogram, Quantiles};
 pub use late::{LateSpan, LateSpans};
 pub use lending::LendingMetrics;
+pub use outcomes::{Counted, Outcome, Outcomes};
+pub use running::{Running, RunningStage};
+pub use stages::{StageKey, StageMetrics, StageTimes};
 
-use crate::messages::Answered;
-use crate::report::{FailedReport, RejectedReport};
+use crate::messages::{Answered, Refused};
 
 /// All of it; shared by every thread. Relaxed everywhere: counts that order nothing else.
 #[derive(Debug)]
@@ -23,6 +28,9 @@ pub struct Metrics {
     pub tasks: Box<[TaskMetrics]>,
     /// One entry a partition of the plan.
     pub partitions: Box<[PartitionMetrics]>,
+    /// One entry a client slot of the plan, of the client that has it.
+    pub clients: Box<[Outcomes]>,
+    pub stages: StageMetrics,
     /// None without places.
     pub lending: Option<LendingMetrics>,
     pub paging: PagingMetrics,
@@ -34,28 +42,10 @@ pub struct Metrics {
     pub channel_faults: AtomicU64,
 }
 
-/// Of one task. `submitted` is written before the verdict that ends the submission.
+/// Of one task.
 #[derive(Debug)]
 pub struct TaskMetrics {
-    pub submitted: AtomicU64,
-    pub on_time: AtomicU64,
-    pub late: AtomicU64,
-    pub late_on_arrival: AtomicU64,
-    pub no_slack: AtomicU64,
-    pub queue_full: AtomicU64,
-    pub draining: AtomicU64,
-    pub superseded: AtomicU64,
-    pub shedding: AtomicU64,
-    pub invalid: AtomicU64,
-    pub quota: AtomicU64,
-    pub no_area: AtomicU64,
-    pub failed_device: AtomicU64,
-    pub failed_payload: AtomicU64,
-    pub failed_client_gone: AtomicU64,
-    pub failed_shed: AtomicU64,
-    pub failed_not_finite: AtomicU64,
-    pub failed_vector: AtomicU64,
-    pub failed_starved: AtomicU64,
+    pub outcomes: Outcomes,
     /// Answers with outputs of which values are not finite.
     pub not_finite: AtomicU64,
     /// Frames that another task took on.
@@ -68,6 +58,8 @@ pub struct TaskMetrics {
     pub exits: [AtomicU64; STAGES_MAX],
     /// From capture to hand-over, answered frames only.
     pub latency: AtomicHistogram,
+    /// From hand-over to the deadline, of the same; 0 of late ones. Empty without a deadline.
+    pub slack: AtomicHistogram,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +71,9 @@ pub struct PartitionMetrics {
     pub not_run: AtomicU64,
     pub failed: AtomicU64,
     pub busy_ns: AtomicU64,
+    /// The part of it that was best-effort work.
+    pub best_effort_ns: AtomicU64,
+    pub running: Running,
 }
 
 /// Of weights that come and go.
@@ -113,22 +108,54 @@ impl Metrics {
     pub fn new(plan: &Plan) -> Self {
         Self {
             lending: LendingMetrics::new(&plan.scheduler),
-            ..Self::with_counts(plan.tasks.len(), plan.partitions.len())
+            stages: StageMetrics::new(&plan.scheduler),
+            ..Self::with_counts(
+                plan.tasks.len(),
+                plan.partitions.len(),
+                plan.client_slots.len(),
+            )
         }
     }
 
-    pub fn with_counts(tasks: usize, partitions: usize) -> Self {
+    pub fn with_counts(tasks: usize, partitions: usize, clients: usize) -> Self {
         Self {
             tasks: (0..tasks).map(|_| TaskMetrics::new()).collect(),
+            clients: (0..clients).map(|_| Outcomes::default()).collect(),
             partitions: (0..partitions)
                 .map(|_| PartitionMetrics::default())
                 .collect(),
+            stages: StageMetrics::default(),
             lending: None,
             paging: PagingMetrics::new(),
             decisions: AtomicHistogram::new(),
             late: LateSpans::new(),
             channel_faults: AtomicU64::new(0),
         }
+    }
+
+    pub fn submitted(&self, task: TaskId, client: ClientId) {
+        self.tasks[task.index()].outcomes.submitted();
+        self.clients[client.index()].submitted();
+    }
+
+    /// A submission that the policy never saw. True if it is the first of its client that ended so.
+    pub fn refused(&self, task: TaskId, client: ClientId, reason: Refused) -> bool {
+        self.tasks[task.index()].outcomes.ended(reason.into());
+        self.clients[client.index()].ended(reason.into())
+    }
+
+    /// The one verdict of a submission. True if it is the first of its client that ended so.
+    pub fn concluded(&self, answered: &Answered) -> bool {
+        let reply = &answered.reply;
+        let task = &self.tasks[reply.task.index()];
+        if let Some((exit, _)) = reply.answer {
+            count(&task.exits[exit.index()]);
+        }
+        if answered.not_finite {
+            count(&task.not_finite);
+        }
+        task.outcomes.ended(reply.verdict.into());
+        self.clients[reply.ticket.client.index()].ended(reply.verdict.into())
     }
 
     /// How the tasks' stages kept their budgets. Scheduler's thread only.
@@ -147,25 +174,7 @@ impl TaskMetrics {
     fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
-            submitted: zero(),
-            on_time: zero(),
-            late: zero(),
-            late_on_arrival: zero(),
-            no_slack: zero(),
-            queue_full: zero(),
-            draining: zero(),
-            superseded: zero(),
-            shedding: zero(),
-            invalid: zero(),
-            quota: zero(),
-            no_area: zero(),
-            failed_device: zero(),
-            failed_payload: zero(),
-            failed_client_gone: zero(),
-            failed_shed: zero(),
-            failed_not_finite: zero(),
-            failed_vector: zero(),
-            failed_starved: zero(),
+            outcomes: Outcomes::default(),
             not_finite: zero(),
             offloaded: zero(),
             overruns: zero(),
@@ -174,34 +183,7 @@ impl TaskMetrics {
             reinstatements: zero(),
             exits: [const { AtomicU64::new(0) }; STAGES_MAX],
             latency: AtomicHistogram::new(),
-        }
-    }
-
-    /// Counts the one verdict of a submission.
-    pub fn count(&self, answered: &Answered) {
-        let reply = &answered.reply;
-        count(match reply.verdict {
-            Verdict::OnTime => &self.on_time,
-            Verdict::Late => &self.late,
-            Verdict::Rejected(Rejection::LateOnArrival) => &self.late_on_arrival,
-            Verdict::Rejected(Rejection::NoSlack) => &self.no_slack,
-            Verdict::Rejected(Rejection::QueueFull) => &self.queue_full,
-            Verdict::Rejected(Rejection::Draining) => &self.draining,
-            Verdict::Rejected(Rejection::Superseded) => &self.superseded,
-            Verdict::Rejected(Rejection::Shedding) => &self.shedding,
-            Verdict::Failed(Failure::Device) => &self.failed_device,
-            Verdict::Failed(Failure::Payload) => &self.failed_payload,
-            Verdict::Failed(Failure::ClientGone) => &self.failed_client_gone,
-            Verdict::Failed(Failure::Shed) => &self.failed_shed,
-            Verdict::Failed(Failure::NotFinite) => &self.failed_not_finite,
-            Verdict::Failed(Failure::Vector) => &self.failed_vector,
-            Verdict::Failed(Failure::Starved) => &self.failed_starved,
-        });
-        if let Some((exit, _)) = reply.answer {
-            count(&self.exits[exit.index()]);
-        }
-        if answered.not_finite {
-            count(&self.not_finite);
+            slack: AtomicHistogram::new(),
         }
     }
 
@@ -210,31 +192,5 @@ impl TaskMetrics {
         self.overrun_worst.store(counters.overrun_worst, Relaxed);
         self.demotions.store(counters.demotions, Relaxed);
         self.reinstatements.store(counters.reinstatements, Relaxed);
-    }
-
-    pub fn rejected(&self) -> RejectedReport {
-        RejectedReport {
-            late_on_arrival: self.late_on_arrival.load(Relaxed),
-            no_slack: self.no_slack.load(Relaxed),
-            queue_full: self.queue_full.load(Relaxed),
-            draining: self.draining.load(Relaxed),
-            superseded: self.superseded.load(Relaxed),
-            shedding: self.shedding.load(Relaxed),
-            invalid: self.invalid.load(Relaxed),
-            quota: self.quota.load(Relaxed),
-            no_area: self.no_area.load(Relaxed),
-        }
-    }
-
-    pub fn failed(&self) -> FailedReport {
-        FailedReport {
-            device: self.failed_device.load(Relaxed),
-            payload: self.failed_payload.load(Relaxed),
-            client_gone: self.failed_client_gone.load(Relaxed),
-            shed: self.failed_shed.load(Relaxed),
-            not_finite: self.failed_not_finite.load(Relaxed),
-            vector: self.failed_vector.load(Relaxed),
-            starved: self.failed_starved.load(Relaxed),
-        }
     }
 }

@@ -6,9 +6,25 @@ use super::LatencyReport;
 use super::verdicts::{FailedReport, RejectedReport};
 
 /// Counters of one task. `submitted` is the sum of all verdicts, plus `open`, plus `lost`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {
     pub name: String,
+    #[serde(default)]
+    pub model: String,
+    #[serde(default)]
+    pub partition: String,
+    /// Relative to capture; none: without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_us: Option<u64>,
+    /// Frames in a second that its clients may send together; none: as many as they like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_hz: Option<f64>,
+    /// Places for clients.
+    #[serde(default)]
+    pub clients: u64,
+    /// Frames in a second for which the plan reserves capacity, of all its clients together; none: without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_hz: Option<f64>,
     /// `real-time` or `best-effort`.
     pub criticality: String,
     pub submitted: u64,
@@ -43,4 +59,24 @@ pub struct TaskReport {
     pub not_finite: u64,
     /// From capture to the verdict's hand-over to the client, answered frames only.
     pub latency_us: LatencyReport,
+    /// Buckets of `latency_us`, by rising time: the largest that falls into it, in us, and how many did.
+    #[serde(default)]
+    pub latency_buckets: Vec<(f64, u64)>,
+    /// From the verdict's hand-over to the deadline, of the same frames.
+    #[serde(default)]
+    pub slack_us: SlackReport,
+    /// Buckets of `slack_us`.
+    #[serde(default)]
+    pub slack_buckets: Vec<(f64, u64)>,
+}
+
+/// How much time answers left, in microseconds. Answers that are late left 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlackReport {
+    pub count: u64,
+    pub p50: u64,
+    /// One answer in a hundred left less.
+    pub p1: u64,
+    /// One in a thousand.
+    pub p01: u64,
 }

@@ -135,7 +135,7 @@ fn world_over(
     let ends = std::mem::replace(&mut channels.scheduler, spare);
     let metrics = Metrics {
         lending: Some(LendingMetrics::with_counts(2, 1)),
-        ..Metrics::with_counts(2, 1)
+        ..Metrics::with_counts(2, 1, 8)
     };
     let metrics = Arc::new(metrics);
     // One model, whose weights come and go.
@@ -217,7 +217,10 @@ fn a_client_that_is_gone_hears_nothing_and_is_retired_with_its_last_verdict() {
     let retire = channels.ports[0].outbound.pop();
     assert_eq!(retire, Ok(Outbound::Retire));
     assert_eq!(channels.intakes[0].orders.pop(), Ok(IntakeOrder::Retire));
-    assert_eq!(world.metrics.tasks[0].failed().client_gone, 2);
+    assert_eq!(
+        world.metrics.tasks[0].outcomes.now().failed().client_gone,
+        2
+    );
 }
 
 #[test]
@@ -497,7 +500,7 @@ fn an_area_is_in_the_request_buffer_while_stages_run_and_the_clients_afterwards(
         matches!(refused, Ok(Outbound::Refused(refusal)) if refusal.reason == Refused::NoArea),
         "{refused:?}"
     );
-    assert_eq!(world.metrics.tasks[0].rejected().no_area, 1);
+    assert_eq!(world.metrics.tasks[0].outcomes.now().rejected().no_area, 1);
     let fields = Fields::of(&client);
     let word = fields.requests.word32(fields.released + 4 * 2);
     word.store(1, Relaxed);
@@ -596,7 +599,7 @@ fn a_failure_of_a_vector_has_its_own_reason_and_count() {
         }));
         answered(&mut channels);
     }
-    let failed = world.metrics.tasks[0].failed();
+    let failed = world.metrics.tasks[0].outcomes.now().failed();
     assert_eq!((failed.vector, failed.payload), (1, 1));
 }
 
@@ -633,6 +636,6 @@ fn a_frame_that_was_starved_is_counted_and_answered_as_such() {
         verdict: Verdict::Failed(Failure::Starved),
         ..reply
     }));
-    let counted = world.metrics.tasks[0].failed();
+    let counted = world.metrics.tasks[0].outcomes.now().failed();
     assert_eq!((counted.starved, counted.total()), (1, 1));
 }

@@ -4,7 +4,8 @@ use std::io::{PipeReader, Read, pipe};
 use std::process::Command;
 
 use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
-use punctual_ipc::{ClientChannel, Hello, PixelFormat};
+use punctual_ipc::{ClientChannel, Crop, Hello, PixelFormat};
+use punctual_platform::clock;
 
 /// What a daemon says until its end that a client visits.
 fn said(change: impl FnOnce(&mut Command)) -> String {
@@ -31,10 +32,8 @@ fn text(mut reader: PipeReader) -> String {
 
 #[test]
 fn details_come_by_option_and_by_environment_and_the_option_wins() {
-    let own = std::process::id();
-    let came = format!("client slot 0: pid {own}, of task \"front\", was admitted");
-    let gone = format!("client slot 0: pid {own}, of task \"front\", is gone");
     let plan = "punctuald: debug punctual_daemon::startup: plan ";
+    let thread = "punctuald: debug punctual_daemon::startup: thread ";
     let by_option = said(|command| {
         command.args(["--log", "debug"]);
     });
@@ -42,7 +41,7 @@ fn details_come_by_option_and_by_environment_and_the_option_wins() {
         command.env("PUNCTUAL_LOG", "warn,punctual_daemon=debug");
     });
     for said in [&by_option, &by_environment] {
-        for expected in [&came, &gone, plan] {
+        for expected in [plan, thread] {
             assert!(said.contains(expected), "{expected} in {said}");
         }
     }
@@ -50,6 +49,56 @@ fn details_come_by_option_and_by_environment_and_the_option_wins() {
         command.env("PUNCTUAL_LOG", "debug").args(["--log", "info"]);
     });
     assert!(!both.contains("debug"), "{both}");
+}
+
+#[test]
+fn a_daemon_says_what_it_serves_who_comes_and_goes_and_how_it_went() {
+    let said = said(|_| ());
+    let own = std::process::id();
+    let client = format!("task front, client 0 (pid {own}): ");
+    for expected in [
+        "clients connect at /",
+        "partition main: device cpu, cores ",
+        "task front: model signs on partition main, 2 clients, rgb8 320x240, 10.0 Hz in all, due 500.0 ms after capture: promised to exit 0 of 0 to 2, ",
+        "task watch: model signs on partition main, ",
+        "serving 2 tasks (1 real-time)",
+        &format!("{client}connected\n"),
+        &format!("{client}disconnected after 1 frames: "),
+        "asked to terminate\n",
+        "task front: 1 frames: ",
+    ] {
+        assert!(said.contains(expected), "{expected} in {said}");
+    }
+    for line in said.lines() {
+        let (time, words) = line.split_once(' ').expect("a time and words");
+        assert!(time.ends_with('Z') && time.len() == 24, "{line}");
+        assert!(words.starts_with("punctuald: "), "{line}");
+    }
+}
+
+#[test]
+fn the_first_frame_without_an_answer_is_told_with_its_reason_and_the_others_are_counted() {
+    let (reader, writer) = pipe().expect("a pipe");
+    let daemon = Daemon::start_as(Folder::with(MANIFEST), |command| {
+        command.stderr(writer);
+    });
+    let mut client = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+    for _ in 0..3 {
+        let slot = client.slot().expect("a free slot");
+        let captured_ns = clock::now_ns() + 60_000_000_000;
+        let submitted = slot.submit(captured_ns, None, Crop { x: 7, y: 9 });
+        submitted.expect("submitted");
+        result(&mut client);
+    }
+    drop(client);
+    daemon.report_when(|report| report.clients.in_use == 0);
+    daemon.stop();
+    let said = text(reader);
+    let reason = "has no answer: its capture time was in the future";
+    assert_eq!(said.matches(reason).count(), 1, "{said}");
+    let counted =
+        "0 on time, 0 late, 3 rejected, 0 failed (3 times its capture time was in the future)";
+    assert!(said.contains(counted), "{said}");
 }
 
 #[test]
@@ -70,12 +119,8 @@ fn a_client_that_is_refused_and_tries_again_makes_a_few_lines_that_name_its_task
     daemon.stop();
     let said = text(reader);
     let lines = |words: &str| said.lines().filter(|line| line.contains(words)).count();
-    assert_eq!(lines("for task \"watch\", was refused: "), 3, "{said}");
-    assert_eq!(
-        lines("for task \"watch\", were refused 12 more"),
-        1,
-        "{said}"
-    );
+    assert_eq!(lines("task watch: pid "), 3, "{said}");
+    assert_eq!(lines("task watch: clients of user "), 1, "{said}");
     assert_eq!(
         lines("for task \"no-such-task\", was refused: "),
         1,

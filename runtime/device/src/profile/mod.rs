@@ -109,6 +109,9 @@ impl Frame {
 /// How many samples to take of each figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
+    /// 207, or fewer if a partition size would take longer than 6 s; on a busy machine so few that only the time is kept. For
+    /// somebody who waits.
+    Brief,
     /// 345, or fewer if a partition size would take longer than 12 s. For a first look: the
     /// demonstration network takes about 6 s.
     Quick,
@@ -116,28 +119,42 @@ pub enum Effort {
     Thorough,
 }
 
+/// With fewer samples than these the longest says nothing of a 99% quantile.
+const BRIEF_ROUNDS_MIN: usize = 15;
+
 impl Effort {
     /// Blocks of samples. An odd number has a median that is one of them.
     const fn blocks(self) -> usize {
         match self {
+            Self::Brief => 3,
             Self::Quick => 5,
             Self::Thorough => 45,
         }
     }
 
-    /// After this time on one partition size no further block is begun.
+    /// After this time on one partition size no further block is begun, and of [`Self::Brief`] no further round.
     const fn limit(self) -> Nanos {
         match self {
+            Self::Brief => Nanos::from_millis(6_000),
             Self::Quick => Nanos::from_millis(12_000),
             Self::Thorough => Nanos::from_millis(120_000),
         }
+    }
+
+    /// Whether this round is left out, as the measurement has taken so long.
+    fn is_over(self, round: usize, took: Nanos) -> bool {
+        let may_end = match self {
+            Self::Brief => round >= BRIEF_ROUNDS_MIN,
+            Self::Quick | Self::Thorough => round > 0 && round.is_multiple_of(Samples::BLOCK),
+        };
+        may_end && took > self.limit()
     }
 
     /// How often each stage is stopped.
     #[must_use]
     pub const fn interruptions(self) -> usize {
         match self {
-            Self::Quick => Samples::BLOCK,
+            Self::Brief | Self::Quick => Samples::BLOCK,
             Self::Thorough => 5 * Samples::BLOCK,
         }
     }
@@ -150,6 +167,7 @@ impl Effort {
     #[must_use]
     pub const fn solution_rounds(self) -> usize {
         match self {
+            Self::Brief => 2,
             Self::Quick => 3,
             Self::Thorough => 15,
         }
@@ -463,5 +481,26 @@ fn rest(missing: &[Missing], begun_ns: u64) {
     if !missing.contains(&Missing::Realtime) {
         let now = clock::now_ns();
         clock::sleep_until_ns(now + now.saturating_sub(begun_ns) / 4);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_ends_between_blocks_and_a_brief_one_as_soon_as_its_time_is_over() {
+        let rounds = |effort: Effort, round_ms: u64| {
+            let took = |round: usize| Nanos::from_millis(round as u64 * round_ms);
+            let mut rounds = 0..effort.rounds();
+            let last = rounds.find(|&round| effort.is_over(round, took(round)));
+            last.unwrap_or(effort.rounds())
+        };
+        assert_eq!(rounds(Effort::Quick, 1), 5 * Samples::BLOCK);
+        assert_eq!(rounds(Effort::Quick, 100), 2 * Samples::BLOCK);
+        assert_eq!(rounds(Effort::Quick, 100_000), Samples::BLOCK);
+        assert_eq!(rounds(Effort::Brief, 1), 3 * Samples::BLOCK);
+        assert_eq!(rounds(Effort::Brief, 100), 61);
+        assert_eq!(rounds(Effort::Brief, 100_000), BRIEF_ROUNDS_MIN);
     }
 }

@@ -63,10 +63,10 @@ pub(super) fn measure<P: Provider>(
     for figure in &mut bench.figures {
         figure.forget();
     }
-    let limit = clock::now_ns() + request.effort.limit().as_nanos();
+    let began_ns = clock::now_ns();
     for round in 0..request.effort.rounds() {
-        let block_begins = round > 0 && round.is_multiple_of(Samples::BLOCK);
-        if block_begins && clock::now_ns() > limit {
+        let took = Nanos::new(clock::now_ns() - began_ns);
+        if request.effort.is_over(round, took) {
             break;
         }
         progress(round);

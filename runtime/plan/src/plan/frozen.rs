@@ -261,6 +261,15 @@ pub struct TaskPlan {
     pub arrival: ArrivalBound,
 }
 
+impl TaskPlan {
+    /// Frames in a second, of all its clients together; none if their rate has no limit.
+    #[must_use]
+    pub fn hz(&self) -> Option<f64> {
+        let period = self.period?.as_nanos().max(1);
+        Some(1e9 / period as f64)
+    }
+}
+
 /// A place for one connected client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClientSlotPlan {

@@ -473,10 +473,9 @@ impl Plan {
             Criticality::RealTime => "real-time",
             Criticality::BestEffort => "best-effort",
         };
-        let rate = task.period.map_or_else(
-            || "-".to_owned(),
-            |period| format!("{:.1} Hz", 1e9 / period.as_nanos().max(1) as f64),
-        );
+        let rate = task
+            .hz()
+            .map_or_else(|| "-".to_owned(), |hz| format!("{hz:.1} Hz"));
         let StageId(mandatory) = task.mandatory_exit;
         let frame = &task.frame;
         [

@@ -5,6 +5,7 @@
 //! | `log` | journal | plain |
 //! |---|---|---|
 //! | level | `PRIORITY`: 3 (error), 4 (warn), 5 (info), 7 (debug, trace) | in front of debug and trace, with the target |
+//! | time | its own | in front, UTC ([RFC 3339](https://www.rfc-editor.org/rfc/rfc3339)) |
 //! | target, a module's path | `PUNCTUAL_TARGET` | |
 //! | `key = value;` | `PUNCTUAL_KEY` | |
 //! | `event = `[`Event`]`;` | `PUNCTUAL_EVENT`, `MESSAGE_ID` | |
@@ -18,15 +19,16 @@ mod standard_error;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use log::kv::{self, Key, ToValue, Value, VisitSource};
 use log::{Level, Log, Metadata, Record};
 
 pub use levels::{ENVIRONMENT, Levels, LevelsError};
 
-use crate::allocator;
 use crate::journal::{Journal, Priority};
 use crate::line_writer::LineWriter;
+use crate::{allocator, clock};
 
 /// A kind of thing to say, for programs that read the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,12 +96,16 @@ pub fn keep_to(cores: &[usize]) {
     }
 }
 
-/// Whether what is said goes to a journal, rather than to a terminal or a file.
-#[must_use]
-pub fn goes_to_journal() -> bool {
-    BACKEND
-        .get()
-        .is_some_and(|backend| backend.journal().is_some())
+/// The key of a record that was made at another time than it is written: ns of the monotonic clock.
+pub const AT_NS: &str = "at_ns";
+
+/// When a record was made, by the clock that other programs date by.
+fn time(record: &Record<'_>) -> SystemTime {
+    let at_ns = record.key_values().get(AT_NS.into());
+    let at_ns = at_ns.and_then(|value| value.to_u64());
+    let at_ns = at_ns.unwrap_or_else(clock::now_ns);
+    let unix_ns = at_ns.saturating_add_signed(clock::unix_ahead_ns());
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(unix_ns)
 }
 
 #[derive(Debug)]
@@ -160,11 +166,12 @@ impl Backend {
 
     fn line(&self, record: &Record<'_>) -> String {
         let (program, words) = (self.program, record.args());
+        let time = humantime::format_rfc3339_millis(time(record));
         match record.level() {
-            Level::Error | Level::Warn | Level::Info => format!("{program}: {words}\n"),
+            Level::Error | Level::Warn | Level::Info => format!("{time} {program}: {words}\n"),
             level @ (Level::Debug | Level::Trace) => {
                 let level = level.as_str().to_ascii_lowercase();
-                format!("{program}: {level} {}: {words}\n", record.target())
+                format!("{time} {program}: {level} {}: {words}\n", record.target())
             }
         }
     }
@@ -225,7 +232,6 @@ mod tests {
     use std::io::{PipeReader, Read, pipe};
     use std::os::unix::net::UnixDatagram;
     use std::path::PathBuf;
-    use std::time::Duration;
 
     use log::{debug, error, info, trace, warn};
 
@@ -265,7 +271,33 @@ mod tests {
             text.extend_from_slice(&some[..read]);
         }
         text.truncate(text.len() - b"the end\n".len());
-        String::from_utf8(text).unwrap()
+        let text = String::from_utf8(text).unwrap();
+        let lines = text.split_inclusive('\n');
+        lines.map(|line| line.split_once("Z ").unwrap().1).collect()
+    }
+
+    #[test]
+    fn a_line_has_the_time_of_its_record_which_may_be_earlier_than_its_writing() {
+        let (backend, _reader) = plain("info");
+        let time = |at_ns: u64| {
+            let pairs = [(AT_NS, at_ns)];
+            let record = Record::builder()
+                .key_values(&pairs)
+                .args(format_args!("late"))
+                .build();
+            let line = backend.line(&record);
+            let (time, rest) = line.split_once(' ').unwrap();
+            assert_eq!(rest, "program: late\n");
+            humantime::parse_rfc3339(time).unwrap()
+        };
+        let now_ns = clock::now_ns();
+        let ago = time(now_ns)
+            .duration_since(time(now_ns - 5_000_000_000))
+            .unwrap();
+        assert!(
+            ago.abs_diff(Duration::from_secs(5)) < Duration::from_secs(4),
+            "{ago:?}"
+        );
     }
 
     /// One with a journal that this test plays.
