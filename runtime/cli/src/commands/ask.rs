@@ -20,6 +20,7 @@ use crate::ask::files::{self, FilesError};
 use crate::ask::frame::{Fit, FrameError, Framed, Framing, Given};
 use crate::ask::vectors::{self, VectorsError};
 use crate::ask::written::{WriteError, Written};
+use crate::interruption::{Interruption, InterruptionError};
 
 /// How long a file is asked about again that the daemon has no time for.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -45,7 +46,7 @@ sees the crop at that place, as it does of a camera's frame. Files are asked abo
 the daemon has no time.
 
 TERMINATION CODES: 0 each file was answered, in time or late; 1 one was not, or the daemon ended; 2 wrong usage; 3 there is no such
-task, or it takes something else; 4 a drawing, a tensor or standard output cannot be written; 5 no connection; 141 the reader of
+task, or it takes something else; 4 a drawing, a tensor or standard output cannot be written; 5 no connection; 130 interrupted; 141 the reader of
 standard output closed it."
 )]
 pub struct Options {
@@ -114,6 +115,8 @@ pub enum Error {
     #[error(transparent)]
     Vector(#[from] VectorError),
     #[error(transparent)]
+    Interruption(#[from] InterruptionError),
+    #[error(transparent)]
     Output(#[from] OutputError),
 }
 
@@ -123,6 +126,7 @@ impl Terminates for Error {
             Self::Daemon(error) => error.termination(),
             Self::Output(error) => error.termination(),
             Self::Vectors(_) | Self::Crop { .. } | Self::Vector(_) => Termination::BadInput,
+            Self::Interruption(_) => Termination::Resources,
             Self::Files(_) | Self::Names { .. } | Self::Write(_) => Termination::File,
             Self::Unanswered { .. }
             | Self::Gone { .. }
@@ -151,6 +155,7 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(options: &Options) -> Result<(), Error> {
+    let _interruption = Interruption::take_over("ask", None)?;
     let asked = daemon::asked(&options.socket, &options.words)?;
     let files = files::listed(asked.files)?;
     let written = Written::new(options.draw.as_deref(), options.npy.as_deref(), &files)?;
