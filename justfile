@@ -56,6 +56,10 @@ rig suite="smoke,latency,isolation,overload,faults,hostile":
     cargo build --release --locked -p punctual -p punctual-daemon -p punctual-hil -p punctual-torture
     target/release/punctual-hil run --bin target/release --torture target/release/channel-torture --suite {{suite}} --out target/hil
 
+# Python's client library as a wheel, which installs anywhere with glibc 2.31 or later: target/wheels
+wheel *arch:
+    packaging/portable/wheel {{arch}}
+
 # The GPU in virtual time: DISB and SEEB-GPU by the daemon's own device code
 virtual-gpu:
     cargo test --release --locked -p punctual-virtual-gpu -- --ignored

@@ -1,4 +1,4 @@
-"""Puts libpunctual into the wheel: `cargo build --release -p punctual-client-c && pip wheel --no-deps --wheel-dir target/wheels runtime/client-python`
+"""Puts libpunctual into the wheel: `packaging/portable/wheel` builds both.
 
 PUNCTUAL_LIBRARY names the library if it was built elsewhere, or for another architecture (then with
 `--build-option --plat-name=...`).
@@ -9,7 +9,7 @@ import re
 import shutil
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -44,15 +44,22 @@ class BuildWithLibrary(build_py):
         shutil.copy(library(), Path(self.build_lib) / "punctual" / "libpunctual.so.0")
 
 
+class WithMachineCode(Distribution):
+    """So that modules and library lie together, and the wheel is of a platform."""
+
+    def has_ext_modules(self) -> bool:
+        return True
+
+
 class WheelOfOnePlatform(bdist_wheel):
     """Any Python 3, but one platform: ctypes needs no Python headers, the library is machine code."""
-
-    def finalize_options(self) -> None:
-        super().finalize_options()
-        self.root_is_pure = False
 
     def get_tag(self) -> tuple[str, str, str]:
         return ("py3", "none", super().get_tag()[2])
 
 
-setup(version=version(), cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": WheelOfOnePlatform})
+setup(
+    version=version(),
+    distclass=WithMachineCode,
+    cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": WheelOfOnePlatform},
+)

@@ -38,8 +38,12 @@ struct State {
 pub struct Interruption(Arc<Mutex<State>>);
 
 impl Interruption {
-    /// To be called before anything starts a thread. `folder` is removed if the process ends.
-    pub fn take_over(command: &'static str, folder: PathBuf) -> Result<Self, InterruptionError> {
+    /// To be called before anything starts a thread. `folder`, if there is one, is removed if the process ends.
+    pub fn take_over(
+        command: &'static str,
+        folder: impl Into<Option<PathBuf>>,
+    ) -> Result<Self, InterruptionError> {
+        let folder = folder.into();
         let signals = TerminationSignals::take_over().map_err(InterruptionError::Signals)?;
         let state = Arc::new(Mutex::new(State {
             answer: Answer::Exit,
@@ -54,7 +58,9 @@ impl Interruption {
                     state.asked = true;
                     if std::mem::replace(&mut state.answer, Answer::Exit) == Answer::Exit {
                         // What cannot be removed from a temporary folder is the system's to clean.
-                        let _ = std::fs::remove_dir_all(&folder);
+                        if let Some(folder) = &folder {
+                            let _ = std::fs::remove_dir_all(folder);
+                        }
                         output::note(format_args!("punctual {command}: interrupted"));
                         std::process::exit(Termination::Interrupted.code().into());
                     }

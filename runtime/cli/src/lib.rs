@@ -2,6 +2,7 @@
 //! policies.
 #![forbid(unsafe_code)]
 
+mod ask;
 mod cache;
 mod calibrate;
 pub mod commands;
@@ -11,6 +12,8 @@ mod interruption;
 mod live;
 mod load;
 mod measure;
+mod picture;
+mod pixel_classes;
 mod recorded;
 mod report;
 mod spans;

@@ -8,8 +8,8 @@ mod sibling;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
-    board, calibrate, camera, check, compile, daemon, explain, inspect, load, manuals, profile,
-    record, share, status, top, trace,
+    ask, board, calibrate, camera, check, compile, daemon, explain, inspect, load, manuals,
+    profile, record, share, status, top, trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -38,6 +38,8 @@ enum Command {
     Daemon(daemon::Options),
     /// Send rendered frames with known labels to a daemon, as the demo's cameras do.
     Camera(camera::Options),
+    /// Ask a daemon about pictures or arrays in files, and print or draw what it answers.
+    Ask(ask::Options),
     /// Watch a daemon: tasks, partitions, threads, log.
     Top(top::Options),
     /// Show how a daemon is; the code says whether all is well.
@@ -143,6 +145,7 @@ fn main() -> std::process::ExitCode {
         Command::Demo(options) => demo::run(&options).into(),
         Command::Daemon(options) => daemon::run(&options, &policies).into(),
         Command::Camera(options) => Termination::of("camera", camera::run(&options)).into(),
+        Command::Ask(options) => Termination::of("ask", ask::run(&options)).into(),
         Command::Top(options) => Termination::of("top", top::run(&options)).into(),
         Command::Status(options) => status::run(&options).into(),
         Command::Load(options) => load::run(&options).into(),

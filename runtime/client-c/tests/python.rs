@@ -63,8 +63,8 @@ fn the_package_is_typed() {
 }
 
 #[test]
-fn the_wheel_holds_the_library_and_says_for_which_platform() {
-    let Some(mut command) = python(&["setuptools.command.bdist_wheel"]) else {
+fn the_wheel_says_for_which_platform_it_is_and_needs_nothing_of_the_tree() {
+    let Some(mut command) = python(&["numpy", "setuptools.command.bdist_wheel"]) else {
         return;
     };
     let to = std::env::temp_dir().join(format!("punctual-wheel-{}", std::process::id()));
@@ -98,8 +98,20 @@ fn the_wheel_holds_the_library_and_says_for_which_platform() {
         wheel.starts_with(&format!("punctual-{version}-py3-none-linux_")),
         "{wheel}"
     );
-    let bytes = std::fs::read(to.join(wheel)).expect("read");
-    let name = b"punctual/libpunctual.so.0";
-    assert!(bytes.windows(name.len()).any(|window| window == name));
+    let installed = to.join("installed");
+    let mut unpacked = python(&["numpy", "zipfile"]).expect("it was there");
+    unpacked
+        .args(["-m", "zipfile", "-e"])
+        .args([&to.join(wheel), &installed]);
+    must_pass(unpacked);
+    let mut used = python(&["numpy"]).expect("it was there");
+    used.current_dir("/")
+        .env("PYTHONPATH", &installed)
+        .env_remove("PUNCTUAL_LIBRARY")
+        .args([
+            "-c",
+            "import punctual; punctual.decode.Head((64, 48)); print(punctual.__file__)",
+        ]);
+    must_pass(used);
     std::fs::remove_dir_all(&to).expect("removed");
 }

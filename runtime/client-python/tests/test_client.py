@@ -187,6 +187,64 @@ def test_slots_that_are_forgotten_come_back(daemon: Daemon) -> None:
             client.slot(SOON)
 
 
+def test_one_slot_more_than_there_are_is_an_exception_that_says_why(daemon: Daemon) -> None:
+    with Client(daemon.socket, "any") as client:
+        held = [client.slot(SOON) for _ in range(client.terms.slots)]
+        with pytest.raises(punctual.SlotsHeldError, match=r"holds all 4 slots.*\[0, 1, 2, 3\]"):
+            client.slot()
+        with pytest.raises(TimeoutError):
+            client.slot(0)
+        held.pop().give_back()
+        held.append(client.slot())
+        held.pop().submit()
+        held.append(client.slot())
+        assert client.verdict(SOON) is not None
+        # Those of a daemon that is gone hold none of the next one's.
+        daemon.kill()
+        with pytest.raises(TimeoutError, match="no daemon"):
+            client.slot(0.01)
+        daemon.start()
+        assert frame(client, 7).verdict is Verdict.ON_TIME
+
+
+def test_floats_are_not_cut_to_bytes_without_a_word(daemon: Daemon) -> None:
+    with Client(daemon.socket, "any") as client, client.slot(SOON) as slot:
+        slot.pixels[:] = 9
+        half = np.full(slot.pixels.shape, 0.5)
+        for assign in (
+            lambda: slot.pixels.__setitem__(slice(None), half),
+            lambda: slot.pixels[0].__setitem__(0, [0.5, 0.5, 0.5]),
+            lambda: slot.pixels.fill(0.5),
+            lambda: slot.planes[0].__setitem__(..., np.float16(0.5)),
+        ):
+            with pytest.raises(TypeError, match=r"uint8.*0 to 255.*astype"):
+                assign()
+        assert np.all(slot.pixels == 9)
+        slot.pixels[:] = (half * 255).astype(np.uint8)
+        slot.pixels[0] = [[1, 2, 3]]
+        assert slot.pixels[1, 0, 0] == 127 and list(slot.pixels[0, 5]) == [1, 2, 3]
+        floats = slot.pixels.astype(np.float32)
+        floats[:] = 0.5
+        assert floats[0, 0, 0] == 0.5, "a copy in floats takes floats"
+
+
+def test_times_and_places_that_are_none_are_refused_and_the_slot_stays(daemon: Daemon) -> None:
+    with Client(daemon.socket, "any") as client:
+        slot = client.slot(SOON)
+        with pytest.raises(ValueError, match="captured_ns is -5"):
+            slot.submit(-5)
+        with pytest.raises(ValueError, match="deadline_ns is 18446744073709551616"):
+            slot.submit(deadline_ns=2**64)
+        for crop in ((-1, 0), (0, 2**32)):
+            with pytest.raises(punctual.CropError):
+                slot.submit(crop=crop)
+            slot = client.slot(SOON)
+        slot.submit()
+        assert client.verdict(SOON) is not None
+        with pytest.raises(ValueError, match="spin_ns"):
+            Client(daemon.socket, "any", spin_ns=-1)
+
+
 def test_other_threads_run_while_one_waits(daemon: Daemon) -> None:
     with Client(daemon.socket, "any") as client:
         done = threading.Event()

@@ -10,7 +10,7 @@ use std::f32::consts::TAU;
 use std::path::Path;
 
 use image::{Rgb, RgbImage, imageops::FilterType};
-use punctual_client::{Client, Crop, PixelFormat, Tensor, View, now_ns};
+use punctual_client::{Crop, Options, PixelFormat, Tensor, View, now_ns};
 use punctual_platform::output;
 
 fn main() -> std::process::ExitCode {
@@ -23,7 +23,9 @@ fn main() -> std::process::ExitCode {
 }
 
 pub fn show(socket: &Path, task: &str, path: &Path) -> Result<(), Box<dyn Error>> {
-    let mut client = Client::connect(socket, task, PixelFormat::Rgb8)?;
+    // The daemon may still be starting.
+    let until_ns = now_ns() + 10_000_000_000;
+    let mut client = Options::new(socket, task, PixelFormat::Rgb8).open(Some(until_ns))?;
     let frame = *client.frame();
     let picture =
         image::open(path)?.resize_to_fill(frame.width, frame.height, FilterType::Triangle);

@@ -2,7 +2,7 @@
 
 use punctual_types::{FrameLayout, PixelFormat};
 
-use crate::colour::{to_gray8, to_nv12, to_yuyv};
+use crate::colour::from_rgb8;
 use crate::region::Region;
 use crate::scene::Scene;
 use crate::street::{Object, Street};
@@ -70,7 +70,7 @@ impl Camera {
             Drawn {
                 truth: Truth::Objects(street.objects().to_vec()),
                 crop: Region::FRAME,
-                pixels: converted(rgb, Region::FRAME, format),
+                pixels: from_rgb8(rgb, Region::FRAME.width, Region::FRAME.height, format),
             }
         });
         let scenes = scenes.collect();
@@ -180,32 +180,5 @@ impl Shot<'_> {
 fn draw(scene: &Scene, region: Region, format: PixelFormat) -> Box<[u8]> {
     let mut rgb = vec![0; region.rgb8_len()];
     scene.render(region, &mut rgb);
-    converted(rgb, region, format)
-}
-
-/// Packed RGB8 rows of a region in this format.
-fn converted(mut rgb: Vec<u8>, region: Region, format: PixelFormat) -> Box<[u8]> {
-    match format {
-        PixelFormat::Rgb8 => {}
-        PixelFormat::Bgr8 => rgb
-            .as_chunks_mut::<3>()
-            .0
-            .iter_mut()
-            .for_each(|p| p.reverse()),
-        PixelFormat::Gray8 => rgb = to_gray8(&rgb),
-        PixelFormat::Gray16 => rgb = to_gray8(&rgb).iter().flat_map(|gray| [*gray; 2]).collect(),
-        PixelFormat::Rgba8 => {
-            let pixels = rgb.as_chunks::<3>().0.iter();
-            rgb = pixels.flat_map(|&[r, g, b]| [r, g, b, 255]).collect();
-        }
-        PixelFormat::Tensor => panic!("a camera shows pictures"),
-        PixelFormat::Yuyv => rgb = to_yuyv(&rgb),
-        PixelFormat::Nv12 => {
-            let mut nv12 = vec![0; rgb.len() / 2];
-            let (width, height) = (region.width as usize, region.height as usize);
-            to_nv12(&rgb, width, height, &mut nv12);
-            rgb = nv12;
-        }
-    }
-    rgb.into_boxed_slice()
+    from_rgb8(rgb, region.width, region.height, format)
 }

@@ -1,5 +1,7 @@
 //! Colour arithmetic, and RGB to what else cameras send.
 
+use punctual_types::PixelFormat;
+
 /// Red, green, blue, each 0 to 1.
 pub(crate) type Rgb = [f32; 3];
 
@@ -11,6 +13,35 @@ pub(crate) fn mix(from: Rgb, to: Rgb, share: f32) -> Rgb {
 /// Every channel times `factor`.
 pub(crate) fn scaled(colour: Rgb, factor: f32) -> Rgb {
     colour.map(|channel| channel * factor)
+}
+
+/// Packed RGB8 rows of `width` x `height` pixels in another format, without gaps. A fourth channel is 255.
+///
+/// # Panics
+/// With [`PixelFormat::Tensor`], which is no picture; and as [`to_nv12`].
+pub fn from_rgb8(mut rgb: Vec<u8>, width: u32, height: u32, format: PixelFormat) -> Box<[u8]> {
+    match format {
+        PixelFormat::Rgb8 => {}
+        PixelFormat::Bgr8 => rgb
+            .as_chunks_mut::<3>()
+            .0
+            .iter_mut()
+            .for_each(|p| p.reverse()),
+        PixelFormat::Gray8 => rgb = to_gray8(&rgb),
+        PixelFormat::Gray16 => rgb = to_gray8(&rgb).iter().flat_map(|gray| [*gray; 2]).collect(),
+        PixelFormat::Rgba8 => {
+            let pixels = rgb.as_chunks::<3>().0.iter();
+            rgb = pixels.flat_map(|&[r, g, b]| [r, g, b, 255]).collect();
+        }
+        PixelFormat::Tensor => panic!("a camera shows pictures"),
+        PixelFormat::Yuyv => rgb = to_yuyv(&rgb),
+        PixelFormat::Nv12 => {
+            let mut nv12 = vec![0; rgb.len() / 2];
+            to_nv12(&rgb, width as usize, height as usize, &mut nv12);
+            rgb = nv12;
+        }
+    }
+    rgb.into_boxed_slice()
 }
 
 /// Packed RGB8 rows to NV12: the luma plane, then the plane of U and V at half the resolution.
@@ -53,7 +84,7 @@ pub fn to_nv12(rgb: &[u8], width: usize, height: usize, nv12: &mut [u8]) {
 }
 
 /// Packed RGB8 rows of an even length to YUYV, as [`to_nv12`], chroma the mean of two pixels.
-pub(crate) fn to_yuyv(rgb: &[u8]) -> Vec<u8> {
+fn to_yuyv(rgb: &[u8]) -> Vec<u8> {
     let pair = |pixels: &[u8; 6]| {
         let [first, second] = [[0, 1, 2], [3, 4, 5]].map(|at| at.map(|at| f32::from(pixels[at])));
         let [u, v] = limited_chroma(mix(first, second, 0.5));
@@ -63,7 +94,7 @@ pub(crate) fn to_yuyv(rgb: &[u8]) -> Vec<u8> {
 }
 
 /// Packed RGB8 pixels to their luma, 0 to 255.
-pub(crate) fn to_gray8(rgb: &[u8]) -> Vec<u8> {
+fn to_gray8(rgb: &[u8]) -> Vec<u8> {
     let pixels = rgb.as_chunks::<3>().0.iter();
     pixels
         .map(|pixel| byte(luma_of(pixel.map(f32::from))))

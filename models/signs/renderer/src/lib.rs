@@ -36,7 +36,7 @@ mod weather;
 
 pub use camera::{Camera, Shot, Truth};
 pub use classes::{CATEGORIES, CLASSES};
-pub use colour::to_nv12;
+pub use colour::{from_rgb8, to_nv12};
 pub use region::Region;
 pub use scene::{CAMERA_EASIEST, Scene};
 pub use street::{Object, Street};

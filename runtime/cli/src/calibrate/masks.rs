@@ -7,7 +7,9 @@ use image::{DynamicImage, GrayImage};
 use punctual_model::{Network, Output};
 use punctual_platform::read;
 use punctual_quality::PixelCounts;
-use punctual_types::{Element, SIDE_MAX};
+use punctual_types::SIDE_MAX;
+
+use crate::pixel_classes::PixelClasses;
 
 use super::kind::{self, Answered, ClassFigures, Figure, Kind, Terms, TruthError};
 
@@ -19,62 +21,9 @@ pub struct Masks {
     classes: Vec<String>,
     /// The position of the output, and how it says classes at each exit.
     output: usize,
-    forms: Vec<Form>,
+    forms: Vec<PixelClasses>,
     /// Columns and rows of the input.
     input: [u32; 2],
-}
-
-/// How an output says the class of each pixel.
-#[derive(Clone, Copy, Debug)]
-struct Form {
-    element: Element,
-    /// Scores of this number of classes, of which the largest counts; none: the number of the class.
-    scores: Option<usize>,
-    rows: usize,
-    columns: usize,
-}
-
-impl Form {
-    fn of(output: &Output) -> Option<Self> {
-        let (scores, rows, columns) = match (&output.shape[..], output.element) {
-            (
-                &[rows, columns] | &[1, rows, columns],
-                // Up to 256 classes are bytes.
-                Element::I32 | Element::Bool | Element::U8 { .. },
-            ) => (None, rows, columns),
-            (&[classes, rows, columns], Element::F32 | Element::U8 { .. } | Element::I8 { .. })
-                if classes > 1 =>
-            {
-                (Some(classes), rows, columns)
-            }
-            _ => return None,
-        };
-        Some(Self {
-            element: output.element,
-            scores: scores.map(|classes| classes as usize),
-            rows: rows as usize,
-            columns: columns as usize,
-        })
-    }
-
-    /// The class of each pixel, row after row.
-    fn classes(self, bytes: &[u8]) -> Vec<u32> {
-        let mut values = self.element.values(bytes);
-        let Some(classes) = self.scores else {
-            return values.map(|class| class as u32).collect();
-        };
-        let pixels = self.rows * self.columns;
-        let mut best = vec![(0, f64::NEG_INFINITY); pixels];
-        for class in 0..classes as u32 {
-            for (best, score) in best.iter_mut().zip(values.by_ref().take(pixels)) {
-                // False for what is no number.
-                if score > best.1 {
-                    *best = (class, score);
-                }
-            }
-        }
-        best.into_iter().map(|(class, _)| class).collect()
-    }
 }
 
 impl Masks {
@@ -86,7 +35,8 @@ impl Masks {
         output: Option<&str>,
     ) -> Result<Self, TruthError> {
         let (position, outputs) = kind::output(network, output)?;
-        let forms: Option<Vec<Form>> = outputs.iter().map(|output| Form::of(output)).collect();
+        let form = |output: &Output| PixelClasses::of(output.element, &output.shape);
+        let forms: Option<Vec<PixelClasses>> = outputs.iter().map(|output| form(output)).collect();
         let forms = forms.ok_or_else(|| {
             let shapes: Vec<String> = outputs
                 .iter()
@@ -176,13 +126,9 @@ impl Kind for Masks {
             bounds.left as u32..bounds.right as u32,
             bounds.top as u32..bounds.bottom as u32,
         );
-        let cell = |centre: f32, cells: usize, pixels: u32| {
-            let cell = f64::from(centre) * cells as f64 / f64::from(pixels);
-            (cell as usize).min(cells - 1)
-        };
         let [width, height] = self.input;
-        let column = |x: u32| cell(view.to_input(x as f32 + 0.5, 0.0).0, form.columns, width);
-        let row = |y: u32| cell(view.to_input(0.0, y as f32 + 0.5).1, form.rows, height);
+        let column = |x: u32| form.column(view.to_input(x as f32 + 0.5, 0.0).0, width);
+        let row = |y: u32| form.row(view.to_input(0.0, y as f32 + 0.5).1, height);
         let columns: Vec<usize> = across.clone().map(column).collect();
         let place = self.truth[answered.sample].display().to_string();
         let mask = self.mask(answered.sample)?;

@@ -1,14 +1,14 @@
 //! From a picture's file to the network's input, by the daemon's own preprocessing.
 
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use image::DynamicImage;
 use punctual_decode::{DecodeError, View};
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
 use punctual_model::{InputSpec, Network};
-use punctual_platform::read;
-use punctual_types::{Fit, FrameLayout, PixelFormat, SIDE_MAX, Size};
+use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
+
+use crate::picture;
 
 /// A picture that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -154,20 +154,10 @@ impl Pictures {
 
 /// A picture of bounded size, whatever its header says, as a camera would give it for a network of `channels` channels.
 fn decode(path: &Path, channels: u32) -> Result<(FrameLayout, Vec<u8>), PictureError> {
-    let failed = |source| PictureError::Decode {
+    let picture = picture::decode(path).map_err(|source| PictureError::Decode {
         path: path.to_owned(),
         source,
-    };
-    let io = |source| failed(image::ImageError::IoError(source));
-    // Its content says what it is, not its name.
-    let file = BufReader::new(read::open(path).map_err(io)?);
-    let mut reader = image::ImageReader::new(file);
-    reader = reader.with_guessed_format().map_err(io)?;
-    let mut limits = image::Limits::default();
-    limits.max_image_width = Some(SIDE_MAX);
-    limits.max_image_height = Some(SIDE_MAX);
-    reader.limits(limits);
-    let picture = reader.decode().map_err(failed)?;
+    })?;
     let (width, height) = (picture.width(), picture.height());
     let (format, pixels) = match (channels, picture) {
         (1, picture @ (DynamicImage::ImageLuma8(_) | DynamicImage::ImageLumaA8(_))) => {

@@ -1,5 +1,6 @@
 //! One module a subcommand. Each has `Options`, which is its command line, and `run`.
 
+pub mod ask;
 pub mod board;
 pub mod calibrate;
 pub mod camera;

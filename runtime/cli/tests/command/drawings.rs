@@ -195,10 +195,16 @@ fn the_segmenter_is_drawn() {
     let printed = typist.types("A segmenter");
     assert_eq!(printed.lines().count(), 5, "{printed}");
     assert!(printed.contains(" by exit "), "{printed}");
-    let drawing = typist.drawing("street.mask.png");
-    let (danger, parking, ground) = ((463, 150), (24, 273), (100, 420));
-    let marked = [danger, parking, ground].map(|(x, y)| drawing.is_marked(x, y));
-    assert_eq!(marked, [true, true, false], "the signs and nothing else");
+    for name in ["street.answer.png", "street.mask.png"] {
+        let drawing = typist.drawing(name);
+        let (danger, parking, ground) = ((463, 150), (24, 273), (100, 420));
+        let marked = [danger, parking, ground].map(|(x, y)| drawing.is_marked(x, y));
+        assert_eq!(
+            marked,
+            [true, true, false],
+            "{name}: the signs and nothing else"
+        );
+    }
 }
 
 #[test]
@@ -206,6 +212,8 @@ fn depth_is_drawn() {
     let mut typist = Typist::new("depth");
     typist.types("A depth network");
     typist.drawing("street.depth.png");
+    typist.drawing("street.answer.png");
+    assert!(typist.folder.join("depths/street.depth.npy").exists());
 }
 
 #[test]

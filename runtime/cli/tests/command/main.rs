@@ -1,6 +1,7 @@
 //! The `punctual` command, as it is typed.
 #![forbid(unsafe_code)]
 
+mod ask;
 mod board;
 mod calibrate;
 mod calibrate_kinds;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_float, c_int, c_uint64, c_void_p, create_string_buffer, sizeof
 from time import monotonic_ns
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _library as lib
-from ._errors import DisconnectedError, SlotError, VectorError
+from ._errors import CropError, DisconnectedError, SlotError, SlotsHeldError, VectorError
 from ._frame import planes
 from ._library import byref, check, library
 from ._outputs import take
@@ -22,6 +23,9 @@ from .decode import View
 
 #: The longest wait of one library call, in ns, so that Python can handle Ctrl-C in between.
 _SLICE_NS = 100_000_000
+
+#: The most that a place has in the library.
+_UNSIGNED_32_MAX = 2**32 - 1
 
 #: Room for the name of a class.
 _NAME_BYTES = 1024
@@ -45,12 +49,14 @@ class Client:
         layout: Layout | None = None,
     ) -> None:
         self._client = c_void_p()
+        #: Slots that were neither submitted nor given back.
+        self._held: weakref.WeakSet[Slot] = weakref.WeakSet()
         options = lib.Options(
             size=sizeof(lib.Options),
             format=int(format),
             socket=os.fsencode(socket),
             task=task.encode(),
-            spin_ns=spin_ns,
+            spin_ns=_unsigned("spin_ns", spin_ns),
             flags=0 if reconnect else lib.NO_RECONNECT,
         )
         if layout is not None:
@@ -111,14 +117,43 @@ class Client:
     def slot(self, timeout: float | None = None) -> Slot:
         """A slot for the next frame.
 
-        Raises `TimeoutError` if all were in use, or there was no daemon, for that long.
+        Raises `TimeoutError` if all were in use, or there was no daemon, for that long; and `SlotsHeldError`, which is one,
+        at once if the program itself holds all of them, as then none will come free.
         """
         view = lib.SlotView()
         until_ns = _limit_ns(timeout)
-        while not check(library.punctual_slot(self._open(), _slice(until_ns), byref(view))):
+        # Looks without waiting first: what this program holds comes free by no waiting.
+        limit_ns = 0
+        while not check(library.punctual_slot(self._open(), limit_ns, byref(view))):
+            self._check_held()
             if _is_over(until_ns):
-                raise TimeoutError("no slot in time: all are in use, or there is no daemon")
-        return Slot(self, view)
+                raise TimeoutError(self._why_no_slot())
+            limit_ns = _slice(until_ns)
+        slot = Slot(self, view)
+        self._held.add(slot)
+        return slot
+
+    def _held_now(self) -> list[int]:
+        """The numbers of the slots that the program holds of the present connection."""
+        connection = self.connections
+        return sorted(slot.index for slot in self._held if slot._connection == connection)
+
+    def _check_held(self) -> None:
+        held, slots = self._held_now(), self.terms.slots
+        if len(held) >= slots and self.is_connected:
+            raise SlotsHeldError(
+                f"this program holds all {slots} slots, neither submitted nor given back ({held}): "
+                "submit one of them, or use `with client.slot() as slot:`, which gives it back"
+            )
+
+    def _why_no_slot(self) -> str:
+        if not self.is_connected:
+            return "no slot in time: there is no daemon"
+        held, slots = self._held_now(), self.terms.slots
+        return (
+            f"no slot in time: of {slots} slots this program holds {len(held)} ({held}), "
+            f"and the daemon is not done with the frames of {slots - len(held)}"
+        )
 
     def verdict(self, timeout: float | None = None) -> Result | None:
         """The next verdict; none if there was none for that long."""
@@ -249,6 +284,7 @@ class Slot:
 
     def __init__(self, client: Client, view: lib.SlotView) -> None:
         self._client = client
+        self._connection = client.connections
         self._view: lib.SlotView | None = view
         self._planes: tuple[NDArray[Any], ...] | None = None
 
@@ -288,13 +324,16 @@ class Slot:
         are read-only from here on."""
         for name, numbers in vectors.items():
             self._set_vector(name, numbers)
-        view = self._let_go()
+        if min(crop) < 0:
+            raise CropError(f"a crop at {crop}: both must be 0 or more")
+        captured = monotonic_ns() if captured_ns is None else captured_ns
         request = lib.Request(
-            captured_ns=monotonic_ns() if captured_ns is None else captured_ns,
-            deadline_ns=deadline_ns or 0,
-            crop_x=crop[0],
-            crop_y=crop[1],
+            captured_ns=_unsigned("captured_ns", captured),
+            deadline_ns=_unsigned("deadline_ns", deadline_ns or 0),
+            crop_x=min(crop[0], _UNSIGNED_32_MAX),
+            crop_y=min(crop[1], _UNSIGNED_32_MAX),
         )
+        view = self._let_go()
         sequence = c_uint64()
         client = self._client._open()
         check(library.punctual_submit(client, byref(view), byref(request), byref(sequence)))
@@ -317,6 +356,7 @@ class Slot:
 
     def _let_go(self) -> lib.SlotView:
         view = self._held()
+        self._client._held.discard(self)
         self._view = None
         for plane in self._planes or ():
             plane.flags.writeable = False
@@ -337,6 +377,13 @@ class Slot:
     def __del__(self) -> None:
         if getattr(self, "_view", None) is not None and self._client._client:
             self.give_back()
+
+
+def _unsigned(name: str, value: int) -> int:
+    """A number that the library takes; ctypes would cut others to 64 bits without a word."""
+    if not 0 <= value < 2**64:
+        raise ValueError(f"{name} is {value}: it must be in ns, from 0 on; times are those of `punctual.now_ns()`")
+    return value
 
 
 def _limit_ns(timeout: float | None) -> int:

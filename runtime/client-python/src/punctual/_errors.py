@@ -33,6 +33,10 @@ class SlotError(PunctualError):
     """The slot was submitted or released before."""
 
 
+class SlotsHeldError(SlotError, TimeoutError):
+    """The program holds all slots and asks for one more: none can come free."""
+
+
 class VectorError(PunctualError, ValueError):
     """A vector of the task was not given, or its name, its length or a number is wrong."""
 

@@ -22,6 +22,23 @@ _SAMPLE: dict[Format, np.dtype[Any]] = {
 }
 
 
+class FrameArray(np.ndarray[Any, np.dtype[Any]]):
+    """A plane of a frame. Takes floats only if it is of floats: numpy would cut those of 0 to 1 to bytes of 0."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        values = np.asarray(value)
+        if values.dtype.kind in "fc" and self.dtype.kind in "iu":
+            most = np.iinfo(self.dtype).max
+            raise TypeError(
+                f"{values.dtype} into a frame of {self.dtype}, which has values from 0 to {most}: convert it before, of values "
+                f"from 0 to 1 by `(values * {most}).astype(np.{self.dtype})`"
+            )
+        super().__setitem__(key, values)
+
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
+
 class _Memory:
     """What numpy holds on to: the memory stays mapped as long as any array shows it, even when the
     client is closed or has another daemon."""
@@ -67,4 +84,4 @@ def _plane(
     strides: tuple[int, ...],
 ) -> NDArray[Any]:
     """Samples at these strides in bytes; an error if the slot has not all of them."""
-    return np.ndarray(shape, sample, buffer=flat.data, offset=offset, strides=strides)
+    return FrameArray(shape, sample, buffer=flat.data, offset=offset, strides=strides)

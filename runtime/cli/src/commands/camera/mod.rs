@@ -1,6 +1,6 @@
 //! `punctual camera`: a camera process that shows frames of which it is known what they show.
 
-mod boxes;
+pub(crate) mod boxes;
 mod capture;
 mod error;
 mod tally;
@@ -8,6 +8,7 @@ mod tally;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use punctual_client::{ConnectError, Refusal};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::thread;
@@ -38,6 +39,8 @@ EXAMPLES:
   punctual camera --socket /tmp/punctual.sock --task watch --seconds 5 --json
   punctual camera --socket /tmp/punctual.sock --task signs --fps 30 --reconnect
   punctual camera --socket /tmp/punctual.sock --task streets --scenes streets --format nv12 --fps 10
+
+It shows rendered traffic signs, for the demonstration networks. For your own task: `punctual ask` takes pictures and arrays.
 
 A frame is late when its first answer reached this process after its deadline, whatever the daemon's
 own verdict was. Of several answers the deepest in time counts; where there are several, latencies of the
@@ -131,9 +134,15 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let mut client = punctual_client::Options::new(&options.socket, &options.task, format)
         .reconnect(options.reconnect)
         .connect()
-        .map_err(|source| Error::Connect {
-            path: options.socket.clone(),
-            source,
+        .map_err(|source| match source {
+            ConnectError::Refused(Refusal::Format { expected: wanted }) => Error::Format {
+                shown: format,
+                wanted,
+            },
+            source => Error::Connect {
+                path: options.socket.clone(),
+                source,
+            },
         })?;
     let (frame, layout) = (*client.frame(), camera.layout());
     if (frame.width, frame.height, frame.row_stride)
