@@ -1,20 +1,17 @@
 //! The daemon that is asked: its tasks, a connection to one of them, and what to do where there is none.
 
-use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nix::unistd::{Gid, Group, Uid, User};
 use punctual_client::{Client, ConnectError, Lost, Options, Refusal, now_ns};
-use punctual_daemon::{Report, ReportError, metrics_socket};
-use punctual_plan::METRICS_SUFFIX;
+use punctual_daemon::{Report, ReportError};
 use punctual_platform::termination::{Terminates, Termination};
 
-/// Of daemons elsewhere that a message names.
-const OTHERS_MAX: usize = 5;
+use crate::live::daemon;
+use crate::live::denied::Denied;
+
 /// How long a place is waited for.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
@@ -29,17 +26,8 @@ pub enum DaemonError {
         socket: PathBuf,
         others: Vec<PathBuf>,
     },
-    #[error(
-        "this user may not connect to {socket}, which is of user {user} and group {group} with mode {mode:o}: {}",
-        remedy(user, group, *mode),
-        socket = socket.display()
-    )]
-    Denied {
-        socket: PathBuf,
-        user: String,
-        group: String,
-        mode: u32,
-    },
+    #[error(transparent)]
+    Denied(Denied),
     #[error("there is neither a task nor a file {word:?}: the daemon serves {}", tasks.join(", "))]
     NoTask { word: String, tasks: Vec<String> },
     #[error(
@@ -68,7 +56,7 @@ pub enum DaemonError {
 impl Terminates for DaemonError {
     fn termination(&self) -> Termination {
         match self {
-            Self::None { .. } | Self::Denied { .. } | Self::Connect { .. } | Self::Lost(_) => {
+            Self::None { .. } | Self::Denied(_) | Self::Connect { .. } | Self::Lost(_) => {
                 Termination::Resources
             }
             Self::NoTask { .. }
@@ -78,14 +66,6 @@ impl Terminates for DaemonError {
             | Self::NoFiles => Termination::BadInput,
         }
     }
-}
-
-/// Write permission of its group is what a connection to a socket takes.
-fn remedy(user: &str, group: &str, mode: u32) -> String {
-    if mode & 0o020 == 0 || group == "root" {
-        return format!("ask as user {user}");
-    }
-    format!("`sudo usermod -aG {group} $USER` and log in again, or ask as user {user}")
 }
 
 fn hint(others: &[PathBuf]) -> String {
@@ -175,42 +155,11 @@ fn unreachable(socket: &Path, kind: ErrorKind) -> Option<DaemonError> {
     match kind {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => Some(DaemonError::None {
             socket: socket.to_owned(),
-            others: others(socket),
+            others: daemon::listening(),
         }),
-        ErrorKind::PermissionDenied => {
-            // Of the folder, if even the socket cannot be seen.
-            let mut seen = socket.ancestors();
-            let (path, found) = seen.find_map(|path| Some((path, fs::metadata(path).ok()?)))?;
-            let user = User::from_uid(Uid::from_raw(found.uid())).ok().flatten();
-            let group = Group::from_gid(Gid::from_raw(found.gid())).ok().flatten();
-            Some(DaemonError::Denied {
-                socket: path.to_owned(),
-                user: user.map_or_else(|| found.uid().to_string(), |user| user.name),
-                group: group.map_or_else(|| found.gid().to_string(), |group| group.name),
-                mode: found.mode() & 0o7777,
-            })
-        }
+        ErrorKind::PermissionDenied => Denied::at(socket).map(DaemonError::Denied),
         _ => None,
     }
-}
-
-/// Sockets of daemons that serve, where daemons usually have theirs.
-fn others(than: &Path) -> Vec<PathBuf> {
-    let mut folders = vec![PathBuf::from("/run/punctual"), std::env::temp_dir()];
-    folders.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
-    let entries = folders
-        .iter()
-        .filter_map(|folder| fs::read_dir(folder).ok());
-    let sockets = entries.flatten().flatten().filter_map(|entry| {
-        let is_socket = entry.file_type().is_ok_and(|found| found.is_socket());
-        let path = entry.path().into_os_string().into_string().ok()?;
-        let path = PathBuf::from(path.strip_suffix(METRICS_SUFFIX)?);
-        let serves = is_socket && UnixStream::connect(metrics_socket(&path)).is_ok();
-        (serves && path != than).then_some(path)
-    });
-    let mut sockets: Vec<PathBuf> = sockets.take(OTHERS_MAX).collect();
-    sockets.sort();
-    sockets
 }
 
 #[cfg(test)]
@@ -257,13 +206,6 @@ mod tests {
         assert!(said(two(), &["front"]).contains("no files"));
         assert!(said(two(), &[]).contains("no files"));
         assert!(said(untold(), &["Cargo.toml"]).contains("format 99"));
-    }
-
-    #[test]
-    fn a_group_is_joined_only_if_that_helps() {
-        assert!(remedy("root", "punctual-clients", 0o660).contains("usermod -aG punctual-clients"));
-        assert_eq!(remedy("robot", "robot", 0o700), "ask as user robot");
-        assert_eq!(remedy("root", "root", 0o775), "ask as user root");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Finds a daemon that runs, and asks it for its report.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use punctual_daemon::{Report, ReportError, metrics_socket};
@@ -9,6 +8,7 @@ use punctual_plan::METRICS_SUFFIX;
 use punctual_platform::termination::{Terminates, Termination};
 
 use crate::commands::record::DEFAULT_SOCKET;
+use crate::live::denied::Denied;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
@@ -25,18 +25,8 @@ pub enum LiveError {
         source: std::io::Error,
         others: String,
     },
-    #[error(
-        "this user may not ask the daemon at {socket}: {metrics} is of user {uid} and group {gid}, mode {mode:o}; run this as \
-         that user or with that group, or as root",
-        socket = socket.display(), metrics = metrics.display()
-    )]
-    Mode {
-        socket: PathBuf,
-        metrics: PathBuf,
-        uid: u32,
-        gid: u32,
-        mode: u32,
-    },
+    #[error(transparent)]
+    Denied(Denied),
     #[error(
         "the daemon at {socket} tells this user nothing: `[daemon] allow` in its manifest says who may read, besides root and \
          the daemon's own user",
@@ -52,7 +42,7 @@ impl Terminates for LiveError {
         match self {
             Self::Several { .. } => Termination::BadInput,
             Self::None | Self::NotThere { .. } => Termination::File,
-            Self::Mode { .. } | Self::NotAllowed { .. } => Termination::Resources,
+            Self::Denied(_) | Self::NotAllowed { .. } => Termination::Resources,
             Self::Report(_) => Termination::BadResult,
         }
     }
@@ -91,8 +81,11 @@ impl Daemon {
     fn failure(&self, error: ReportError) -> LiveError {
         let socket = self.socket.clone();
         match error {
-            ReportError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
-                self.mode(source)
+            ReportError::Io { path, source } if source.kind() == ErrorKind::PermissionDenied => {
+                match Denied::at(&path) {
+                    Some(denied) => LiveError::Denied(denied),
+                    None => LiveError::Report(ReportError::Io { path, source }),
+                }
             }
             ReportError::Io { source, .. } => {
                 let others = match &listening()[..] {
@@ -110,28 +103,10 @@ impl Daemon {
             other => LiveError::Report(other),
         }
     }
-
-    fn mode(&self, source: std::io::Error) -> LiveError {
-        let metrics = metrics_socket(&self.socket);
-        match std::fs::metadata(&metrics) {
-            Ok(about) => LiveError::Mode {
-                socket: self.socket.clone(),
-                uid: about.uid(),
-                gid: about.gid(),
-                mode: about.mode() & 0o777,
-                metrics,
-            },
-            // Its folder is closed, too.
-            Err(_) => LiveError::Report(ReportError::Io {
-                path: metrics,
-                source,
-            }),
-        }
-    }
 }
 
 /// The sockets of the daemons that listen on this machine, as far as this process can see them.
-fn listening() -> Vec<PathBuf> {
+pub fn listening() -> Vec<PathBuf> {
     let unix = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let mut sockets = of_table(&unix);
     // Of another namespace, whose table this is not.

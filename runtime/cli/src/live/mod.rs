@@ -1,6 +1,7 @@
 //! A daemon that runs, as people and programs look at it: where it is, what happened between two looks, what is not well.
 
 pub mod daemon;
+pub mod denied;
 pub mod interval;
 pub mod path;
 pub mod troubles;
