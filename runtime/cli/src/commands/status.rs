@@ -20,7 +20,7 @@ EXAMPLES:
   punctual status --socket /tmp/punctual.sock tasks/signs/latency_us/p99
   punctual status --socket /tmp/punctual.sock clients
   punctual status --socket /tmp/punctual.sock --json
-  punctual status --quiet || systemctl restart punctuald
+  punctual status --quiet                        # for scripts: the code says it
 
 Without --socket it is the daemon of this machine, if there is one. All counts are since its start; `punctual top` shows
 what happens now. PATH is a field of the report that --json prints, parts separated by `/`; an element of a list is
