@@ -49,14 +49,6 @@ impl Axis {
             ..Self::linear(name)
         }
     }
-
-    fn ticks(&self, range: &Range<f64>) -> Ticks {
-        if self.log {
-            Ticks::log(range.start, range.end)
-        } else {
-            Ticks::linear(range.start, range.end)
-        }
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -118,7 +110,6 @@ impl Lines {
             return None;
         }
         let (x, y) = (range(0, &self.x), range(1, &self.y));
-        let [x, y] = [(&self.x, x), (&self.y, y)].map(|(axis, range)| (axis.ticks(&range), range));
         Some(draw(SIZE, |area| match (self.x.log, self.y.log) {
             (false, false) => self.draw(area, &series, linear(x), linear(y)),
             (true, false) => self.draw(area, &series, log(x), linear(y)),
@@ -208,13 +199,13 @@ impl Bars {
 
     fn draw(&self, area: &Area<'_>, most: f64) -> Plotted {
         let count = self.groups.len();
-        let ticks = Ticks::linear(0.0, most * 1.05);
-        let y = linear((ticks.clone(), 0.0..most * 1.05));
+        let y = linear(0.0..most * 1.05);
+        let ticks = y.ticks.clone();
         let mut chart = ChartBuilder::on(area)
             .margin(12)
             .x_label_area_size(50)
             .y_label_area_size(74)
-            .build_cartesian_2d(Groups(count), y)?;
+            .build_cartesian_2d(groups(count), y)?;
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -249,14 +240,18 @@ struct Labelled<R> {
     ticks: Ticks,
 }
 
-fn linear((ticks, range): (Ticks, Range<f64>)) -> Labelled<RangedCoordf64> {
-    let range = range.into();
-    Labelled { range, ticks }
+fn linear(range: Range<f64>) -> Labelled<RangedCoordf64> {
+    Labelled {
+        ticks: Ticks::linear(range.start, range.end),
+        range: range.into(),
+    }
 }
 
-fn log((ticks, range): (Ticks, Range<f64>)) -> Labelled<LogCoord<f64>> {
-    let range = range.log_scale().into();
-    Labelled { range, ticks }
+fn log(range: Range<f64>) -> Labelled<LogCoord<f64>> {
+    Labelled {
+        ticks: Ticks::log(range.start, range.end),
+        range: range.log_scale().into(),
+    }
 }
 
 impl<R: Ranged<ValueType = f64>> Ranged for Labelled<R> {
@@ -278,28 +273,13 @@ impl<R: Ranged<ValueType = f64>> Ranged for Labelled<R> {
 
 impl<R: Ranged<ValueType = f64>> ValueFormatter<f64> for Labelled<R> {}
 
-/// The axis of groups: each one unit wide, its name in the middle.
-struct Groups(usize);
-
-impl Ranged for Groups {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        let width = f64::from(limit.1 - limit.0);
-        limit.0 + (value / self.0 as f64 * width) as i32
-    }
-
-    fn key_points<H: plotters::coord::ranged1d::KeyPointHint>(&self, _: H) -> Vec<f64> {
-        (0..self.0).map(|group| group as f64 + 0.5).collect()
-    }
-
-    fn range(&self) -> Range<f64> {
-        0.0..self.0 as f64
+/// An axis of groups: each one unit wide, its name in the middle.
+fn groups(count: usize) -> Labelled<RangedCoordf64> {
+    Labelled {
+        ticks: Ticks::at((0..count).map(|group| group as f64 + 0.5)),
+        range: (0.0..count as f64).into(),
     }
 }
-
-impl ValueFormatter<f64> for Groups {}
 
 #[cfg(test)]
 mod tests {
