@@ -19,10 +19,10 @@ use punctual_platform::poll::Poller;
 
 use crate::admission::{self, Peer};
 use crate::channels::{HousekeepingClientEnds, Newcomer};
+use crate::client_places::ClientPlaces;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::openings::{Openings, UNFINISHED_MIB_MAX};
-use crate::places::Places;
 use crate::pools::{Done, Pools};
 use crate::rate_limit::{REPEATS_NS, RateLimit, Repeats, Who};
 use crate::report::ClientsReport;
@@ -54,7 +54,7 @@ pub struct Acceptor {
     gate: Gate,
     /// Position is the poller's token less [`Acceptor::token`]'s base.
     visitors: [Option<Connection>; VISITORS_MAX],
-    pub places: Places,
+    pub places: ClientPlaces,
     pub pools: Pools,
     /// By place.
     ends: Vec<HousekeepingClientEnds>,
@@ -79,7 +79,7 @@ impl Acceptor {
         base: u64,
     ) -> Self {
         Self {
-            places: Places::new(Arc::clone(&plan), metrics),
+            places: ClientPlaces::new(Arc::clone(&plan), metrics),
             plan,
             descriptions: descriptions.into_iter().map(Arc::new).collect(),
             listener: None,

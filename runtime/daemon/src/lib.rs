@@ -23,6 +23,7 @@ mod acceptor;
 mod admission;
 mod blocking;
 mod channels;
+mod client_places;
 mod describe;
 mod devices;
 mod drain;
@@ -51,7 +52,7 @@ mod openings;
 mod options;
 mod pace;
 mod page_faults;
-mod places;
+
 mod pools;
 mod port;
 mod process;

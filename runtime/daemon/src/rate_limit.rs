@@ -22,10 +22,7 @@ pub struct RateLimit {
 impl RateLimit {
     /// Says an event that others can cause, unless there were too many in this second.
     pub fn say(&mut self, event: &DaemonEvent) {
-        let declaration = event.declaration();
-        if declaration.is_wanted() && self.permits(declaration.level) {
-            say(event);
-        }
+        self.say_with(event, &());
     }
 
     /// The same, of an event with ids that have names.

@@ -2,7 +2,7 @@
 //!
 //! A client that comes and goes a hundred times a second must not fill the log: of a user's clients for one task the first
 //! few within a minute are told, and then how many more came. The same holds for frames without an answer: the first of each
-//! reason is told by the thread that sees it, and [`Places::tell_unanswered`] counts the others.
+//! reason is told by the thread that sees it, and [`ClientPlaces::tell_unanswered`] counts the others.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ struct Place {
     told: Counted,
 }
 
-pub struct Places {
+pub struct ClientPlaces {
     plan: Arc<Plan>,
     metrics: Arc<Metrics>,
     /// By client slot.
@@ -39,7 +39,7 @@ pub struct Places {
     next_ns: u64,
 }
 
-impl Places {
+impl ClientPlaces {
     pub fn new(plan: Arc<Plan>, metrics: Arc<Metrics>) -> Self {
         Self {
             places: vec![Place::default(); plan.client_slots.len()].into(),
@@ -181,7 +181,7 @@ impl Places {
     }
 }
 
-impl Names for Places {
+impl Names for ClientPlaces {
     fn partition(&self, id: PartitionId) -> Option<&str> {
         let partition = self.plan.partitions.get(id.index());
         partition.map(|partition| partition.name.as_str())
