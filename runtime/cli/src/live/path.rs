@@ -14,20 +14,25 @@ pub struct NoField {
     there: Vec<String>,
 }
 
-/// The value at `path`; parts are names of fields, and names or positions of elements of lists.
+/// The value at `path`; parts are names of fields, and names or positions of elements of lists. A name may have a slash of its
+/// own: `threads/port/0/cores`.
 pub fn find<'v>(report: &'v Value, path: &str) -> Result<&'v Value, NoField> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let mut at = report;
-    let mut place = Vec::new();
-    for part in path.split('/').filter(|part| !part.is_empty()) {
-        at = inside(at, part).ok_or_else(|| NoField {
-            wanted: part.to_owned(),
-            place: match place.len() {
+    let mut done = 0;
+    while done < parts.len() {
+        // The longest name first: the shorter one would be a position.
+        let mut ends = (done + 1..=parts.len()).rev();
+        let next = ends.find_map(|end| Some((end, inside(at, &parts[done..end].join("/"))?)));
+        let (end, value) = next.ok_or_else(|| NoField {
+            wanted: parts[done].to_owned(),
+            place: match done {
                 0 => "the report".to_owned(),
-                _ => format!("`{}`", place.join("/")),
+                _ => format!("`{}`", parts[..done].join("/")),
             },
             there: names(at),
         })?;
-        place.push(part);
+        (at, done) = (value, end);
     }
     Ok(at)
 }
@@ -75,12 +80,13 @@ mod tests {
 
     #[test]
     fn a_field_is_found_by_names_and_positions_and_a_wrong_path_says_what_is_there() {
-        let report =
-            json!({"pid": 3, "tasks": [{"name": "front", "exits": [4, 5]}, {"name": "rear"}]});
+        let report = json!({"pid": 3, "tasks": [{"name": "front", "exits": [4, 5]}, {"name": "rear"}],
+            "threads": [{"name": "port/0", "cores": [1]}, {"name": "port/1", "cores": [2]}]});
         for (path, expected) in [
             ("pid", json!(3)),
             ("/tasks/front/exits/1", json!(5)),
             ("tasks/1/name", json!("rear")),
+            ("threads/port/1/cores/0", json!(2)),
             ("", report.clone()),
         ] {
             assert_eq!(find(&report, path), Ok(&expected), "{path}");
@@ -88,7 +94,7 @@ mod tests {
         for (path, words) in [
             (
                 "task",
-                "there is no \"task\" in the report; there are pid, tasks",
+                "there is no \"task\" in the report; there are pid, tasks, threads",
             ),
             (
                 "tasks/left",
