@@ -87,7 +87,7 @@ pub fn profiles(
         "measuring the networks {} on this machine ({})",
         names.join(" and "),
         match effort {
-            Effort::Brief => "about 20 seconds",
+            Effort::Brief => "about 25 seconds",
             _ => "about 40 seconds",
         }
     ));

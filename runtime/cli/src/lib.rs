@@ -7,6 +7,7 @@ mod cache;
 mod calibrate;
 pub mod commands;
 pub mod demo;
+mod folder;
 mod host;
 mod interruption;
 mod live;

@@ -1,16 +1,17 @@
 //! `punctual load`: how much a daemon bears before its promises break.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use punctual_daemon::{Process, ProcessError, Report, ReportError};
+use punctual_daemon::{Process, ProcessError, Report};
 use punctual_platform::files;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 
-use crate::commands::record::DEFAULT_SOCKET;
+use crate::demo::this_program;
+use crate::folder::Folder;
 use crate::interruption::{Interruption, InterruptionError};
+use crate::live::daemon::{Daemon, LiveError};
 use crate::load::arrivals::{Shape, Trace, TraceError, read_trace};
 use crate::load::outcome::{Level, Outcome, text};
 use crate::load::{Load, LoadError, Task, levels, tasks_of};
@@ -32,8 +33,8 @@ EXAMPLES:
       punctual load --socket /tmp/punctual.sock --rate watch=20 --seconds 2 --json
 
 Each task gets as many clients as its manifest has, which share its rate; clients of best-effort tasks, and of
-tasks without a rate, submit their next frame when the last is answered. Frames show noise, so answers are as deep
-as noise needs. Latency is from the intended time of capture until the client has read the answer: a frame that could
+tasks without a rate, submit their next frame when the last is answered. Frames show noise, of which networks are seldom
+sure: answers go deeper than with pictures. Latency is from the intended time of capture until the client has read the answer: a frame that could
 not be submitted in time, as no slot was free, counts as not on time. A level holds if every real-time task has
 its share of frames on time (--limit).
 
@@ -45,9 +46,9 @@ pub struct Options {
     /// The manifest to serve for this load; absent: the daemon that runs.
     #[arg(conflicts_with = "socket")]
     manifest: Option<PathBuf>,
-    /// Where the daemon that runs listens.
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
-    socket: PathBuf,
+    /// Where the daemon that runs listens; absent: the one of this machine.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// Only this task; several times for several.
     #[arg(long = "task", value_name = "TASK")]
     tasks: Vec<String>,
@@ -116,9 +117,13 @@ pub enum Error {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
-    Report(#[from] ReportError),
+    Live(#[from] LiveError),
     #[error(transparent)]
     Daemon(#[from] ProcessError),
+    #[error("a temporary folder cannot be made: {0}")]
+    Folder(std::io::Error),
+    #[error("this program cannot be started again, as a daemon: {0}")]
+    Program(std::io::Error),
     #[error("{path}: {source}", path = path.display())]
     Write {
         path: PathBuf,
@@ -136,9 +141,10 @@ impl Terminates for Error {
             Self::NoTask { .. } => Termination::BadInput,
             Self::Trace(error) => error.termination(),
             Self::Load(LoadError::Feed { .. }) => Termination::BadResult,
-            Self::Load(_) | Self::Report(_) | Self::Interruption(_) => Termination::Resources,
+            Self::Live(error) => error.termination(),
+            Self::Load(_) | Self::Program(_) | Self::Interruption(_) => Termination::Resources,
             Self::Daemon(error) => error.termination(),
-            Self::Write { .. } => Termination::File,
+            Self::Write { .. } | Self::Folder(_) => Termination::File,
             Self::Output(error) => error.termination(),
         }
     }
@@ -154,18 +160,18 @@ pub fn run(options: &Options) -> Termination {
 }
 
 fn load(options: &Options) -> Result<bool, Error> {
-    let folder = std::env::temp_dir().join(format!("punctual-load-{}", std::process::id()));
+    let folder = Folder::create("load").map_err(Error::Folder)?;
     // Before anything starts a thread.
-    let _interruption = Interruption::take_over("load", folder.clone())?;
+    let _interruption = Interruption::take_over("load", folder.as_path().to_owned())?;
     let served = Served::of(options, &folder)?;
-    let report = Report::live(&served.socket)?;
+    let report = served.daemon.report()?;
     let tasks = tasks(&report, options)?;
     let trace = match &options.shape {
         Shape::File(path) => trace(path, &tasks)?,
         _ => Trace::new(),
     };
     let load = Load {
-        socket: &served.socket,
+        socket: &served.daemon.socket,
         tasks: &tasks,
         shape: &options.shape,
         trace: &trace,
@@ -192,7 +198,7 @@ fn load(options: &Options) -> Result<bool, Error> {
         .filter(|level| level.holds)
         .map(|level| level.factor);
     let outcome = Outcome {
-        socket: served.socket.display().to_string(),
+        socket: served.daemon.socket.display().to_string(),
         plan: report.plan,
         policy: report.policy,
         shape: options.shape.to_string(),
@@ -253,47 +259,36 @@ fn trace(path: &Path, tasks: &[Task]) -> Result<Trace, Error> {
 
 /// The daemon that is loaded.
 struct Served {
-    socket: PathBuf,
-    /// If it was started for this; it ends with it.
-    daemon: Option<(Process, PathBuf)>,
+    daemon: Daemon,
+    /// If it was started for this: it ends with this.
+    own: Option<Process>,
 }
 
 impl Served {
-    fn of(options: &Options, folder: &Path) -> Result<Self, Error> {
+    fn of(options: &Options, folder: &Folder) -> Result<Self, Error> {
         let Some(manifest) = &options.manifest else {
-            return Ok(Self {
-                socket: options.socket.clone(),
-                daemon: None,
-            });
+            let daemon = Daemon::find(options.socket.as_deref())?;
+            return Ok(Self { daemon, own: None });
         };
-        let made = std::fs::create_dir(folder).and_then(|()| std::env::current_exe());
-        let program = made.map_err(|source| Error::Write {
-            path: folder.to_owned(),
-            source,
-        })?;
-        let socket = folder.join("socket");
-        let mut command = Command::new(program);
+        let socket = folder.path("socket");
+        let mut command = this_program().map_err(Error::Program)?;
         command
             .arg("daemon")
             .arg(manifest)
             .arg("--socket")
             .arg(&socket);
-        let daemon = Process::start(&mut command)?;
-        Ok(Self {
-            socket,
-            daemon: Some((daemon, folder.to_owned())),
-        })
+        let own = Some(Process::start(&mut command)?);
+        let daemon = Daemon { socket };
+        Ok(Self { daemon, own })
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
         const END_MS: u64 = 5_000;
-        if let Some((mut daemon, folder)) = self.daemon.take() {
+        if let Some(daemon) = &mut self.own {
             daemon.terminate();
             let _ = daemon.wait_for(END_MS);
-            // What cannot be removed from a temporary folder is the system's to clean.
-            let _ = std::fs::remove_dir_all(folder);
         }
     }
 }

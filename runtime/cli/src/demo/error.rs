@@ -12,6 +12,8 @@ use crate::interruption::InterruptionError;
 /// Why the demo could not be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
+    #[error("the demo's temporary folder cannot be made or written to: {0}")]
+    Folder(std::io::Error),
     #[error("cannot write {path}: {source}")]
     Write {
         path: PathBuf,
@@ -51,7 +53,7 @@ pub enum DemoError {
 impl Terminates for DemoError {
     fn termination(&self) -> Termination {
         match self {
-            Self::Write { .. } => Termination::File,
+            Self::Write { .. } | Self::Folder(_) => Termination::File,
             Self::Cores { .. } | Self::Spawn(_) | Self::Interruption(_) => Termination::Resources,
             Self::Report(_) | Self::Picture(_) | Self::NotRecorded | Self::TooSlow { .. } => {
                 Termination::BadResult

@@ -20,6 +20,7 @@ use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, clock, files, read};
 
 use crate::cache;
+use crate::folder::Folder;
 use crate::interruption::Interruption;
 use crate::report::CameraReport;
 use punctual_platform::termination::Termination;
@@ -27,6 +28,7 @@ use punctual_platform::termination::Termination;
 use cameras::{CAMERAS, CameraRole};
 pub use error::DemoError;
 use processes::Camera;
+pub(crate) use processes::this_program;
 use promises::Promises;
 use summary::{Summary, TaskSummary};
 use table::Row;
@@ -43,6 +45,9 @@ pub const PACKAGES: [(&str, &[u8]); 2] = [("signs.punctual", SIGNS), ("streets.p
 
 /// With one, the daemon's own threads would delay each stage by more than the fast camera's deadline leaves.
 const CORES_MIN: usize = 2;
+
+/// The folder of recordings, in the demo's.
+const RECORDINGS: &str = "recordings";
 
 /// How often the table is drawn, in milliseconds.
 const REDRAW_MS: u64 = 500;
@@ -72,7 +77,7 @@ EXAMPLES:
   punctual demo --html demo.html --overload 8
   punctual demo --seconds 3 --record demo.mcap
 
-The first run measures the networks on this machine, which takes about 20 seconds, and keeps the results in the
+The first run measures the networks on this machine, which takes about 25 seconds, and keeps the results in the
 user's cache folder. Real-time priorities and locked memory are used if the system grants them; the
 demo says once what is missing and how to grant it.
 
@@ -133,12 +138,12 @@ fn show(options: &Options) -> Result<Termination, DemoError> {
     if found < CORES_MIN {
         return Err(DemoError::Cores { found });
     }
-    let folder = Folder::create()?;
+    let folder = Folder::create("demo").map_err(DemoError::Folder)?;
     // Before anything starts a thread.
-    let interruption = Interruption::take_over("demo", folder.0.clone())?;
+    let interruption = Interruption::take_over("demo", folder.as_path().to_owned())?;
     let recorder = recorder(&folder, options.record.is_some());
     for (name, package) in PACKAGES {
-        folder.write(name, package)?;
+        folder.write(name, package).map_err(DemoError::Folder)?;
     }
     let Promises { profiles, slower } =
         promises::prepare(&folder, &recorder, options.profile_again)?;
@@ -166,7 +171,7 @@ fn show(options: &Options) -> Result<Termination, DemoError> {
         })?;
     }
     if let Some(path) = &options.record {
-        folder.hand_over_recording(path)?;
+        hand_over_recording(&folder.path(RECORDINGS), path)?;
     }
     Ok(match () {
         () if runs.iter().any(|run| run.summary.interrupted) => Termination::Interrupted,
@@ -180,7 +185,7 @@ fn recorder(folder: &Folder, records: bool) -> String {
     if !records {
         return "\n[recorder]\nmode = \"off\"\n".to_owned();
     }
-    let directory = folder.recordings();
+    let directory = folder.path(RECORDINGS);
     format!("\n[recorder]\nmode = \"all\"\nbudget_mb = 1000000\ndirectory = {directory:?}\n")
 }
 
@@ -375,58 +380,19 @@ fn ended_well(what: &str, status: std::io::Result<ExitStatus>) -> bool {
     }
 }
 
-/// The demo's own folder, gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn create() -> Result<Self, DemoError> {
-        let path = std::env::temp_dir().join(format!("punctual-demo-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|source| DemoError::Write {
-            path: path.clone(),
-            source,
-        })?;
-        Ok(Self(path))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn recordings(&self) -> PathBuf {
-        self.path("recordings")
-    }
-
-    /// Moves the recording of the run out, which may be to another disk.
-    fn hand_over_recording(&self, to: &Path) -> Result<(), DemoError> {
-        let recordings = self.recordings();
-        let mut found = std::fs::read_dir(&recordings)
-            .map_err(|_| DemoError::NotRecorded)?
-            .filter_map(Result::ok);
-        let recorded = found.next().ok_or(DemoError::NotRecorded)?.path();
-        let copied = read::open(&recorded).and_then(|mut recording| {
-            files::write_whole_with(to, |out| std::io::copy(&mut recording, out).map(drop))
-        });
-        copied.map_err(|source| DemoError::Write {
-            path: to.to_owned(),
-            source,
-        })
-    }
-
-    fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, DemoError> {
-        let path = self.path(name);
-        std::fs::write(&path, content).map_err(|source| DemoError::Write {
-            path: path.clone(),
-            source,
-        })?;
-        Ok(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed from a temporary folder is the system's to clean.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Moves the recording of the run out, which may be to another disk.
+fn hand_over_recording(recordings: &Path, to: &Path) -> Result<(), DemoError> {
+    let mut found = std::fs::read_dir(recordings)
+        .map_err(|_| DemoError::NotRecorded)?
+        .filter_map(Result::ok);
+    let recorded = found.next().ok_or(DemoError::NotRecorded)?.path();
+    let copied = read::open(&recorded).and_then(|mut recording| {
+        files::write_whole_with(to, |out| std::io::copy(&mut recording, out).map(drop))
+    });
+    copied.map_err(|source| DemoError::Write {
+        path: to.to_owned(),
+        source,
+    })
 }
 
 /// Where the live table goes: in place on a terminal, otherwise nowhere but one line a second

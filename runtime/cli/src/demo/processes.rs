@@ -21,16 +21,16 @@ pub struct Camera {
 }
 
 /// This program's own file, to start it again under another role. In a process group of its own: an interrupt from the
-/// keyboard is the demo's alone, which ends the cameras before the daemon.
-fn this_program() -> Result<Command, DemoError> {
-    let mut program = Command::new(std::env::current_exe().map_err(DemoError::Spawn)?);
+/// keyboard is for the command alone, which ends the others in its order.
+pub fn this_program() -> io::Result<Command> {
+    let mut program = Command::new(std::env::current_exe()?);
     program.process_group(0);
     Ok(program)
 }
 
 /// Starts the daemon and waits until it says that it is ready.
 pub fn daemon(manifest: &Path, socket: &Path, report: &Path) -> Result<Process, DemoError> {
-    let mut program = this_program()?;
+    let mut program = this_program().map_err(DemoError::Spawn)?;
     program
         .arg("daemon")
         .arg(manifest)
@@ -44,7 +44,8 @@ pub fn daemon(manifest: &Path, socket: &Path, report: &Path) -> Result<Process, 
 impl Camera {
     /// Starts a camera with these arguments after `camera`.
     pub fn start(arguments: &[String]) -> Result<Self, DemoError> {
-        let mut child = this_program()?
+        let mut child = this_program()
+            .map_err(DemoError::Spawn)?
             .arg("camera")
             .args(arguments)
             .stdin(Stdio::null())

@@ -9,9 +9,10 @@ use punctual_model::Profile;
 use punctual_plan::Policies;
 use punctual_platform::{clock, output};
 
+use super::MANIFEST;
 use super::error::DemoError;
-use super::{Folder, MANIFEST};
 use crate::cache;
+use crate::folder::Folder;
 
 /// How many times slower the cameras may be, at most: a frame every second.
 const SLOWER: [f64; 12] = [
@@ -35,7 +36,8 @@ pub struct Promises {
 /// this machine has no figures of them, or figures by which the demo's own rates cannot be promised. What is measured on a busy
 /// machine is not kept for the next time.
 pub fn prepare(folder: &Folder, recorder: &str, again: bool) -> Result<Promises, DemoError> {
-    let manifest = folder.write("manifest.toml", (MANIFEST.to_owned() + recorder).as_bytes())?;
+    let manifest = folder.write("manifest.toml", (MANIFEST.to_owned() + recorder).as_bytes());
+    let manifest = manifest.map_err(DemoError::Folder)?;
     let busy = busy_share();
     let is_busy = busy > BUSY_SHARE;
     if is_busy {
@@ -62,7 +64,8 @@ pub fn prepare(folder: &Folder, recorder: &str, again: bool) -> Result<Promises,
             slower: SLOWER[SLOWER.len() - 1],
         })?;
         let text = slowed(MANIFEST, factor) + recorder;
-        folder.write("manifest.toml", text.as_bytes())?;
+        let written = folder.write("manifest.toml", text.as_bytes());
+        written.map_err(DemoError::Folder)?;
         refused = problem(&manifest)?;
     }
     if factor > 1.0 {
