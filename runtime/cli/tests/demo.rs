@@ -228,11 +228,15 @@ fn an_interrupted_demo_says_what_there_was_at_the_rates_that_there_were() {
     let demo = Pid::from_raw(child.id() as i32);
     kill(demo, Signal::SIGINT).expect("it is still there");
     let closing: Vec<String> = std::iter::from_fn(next).collect();
-    assert!(child.wait().expect("it ends").success(), "{closing:#?}");
-    let (seconds, _) = closing
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130), "{closing:#?}");
+    let (heading, _) = closing
         .iter()
         .find_map(|line| line.split_once(" s on board"))
         .expect("a heading");
+    let seconds = heading
+        .strip_prefix("interrupted after ")
+        .expect("so it was");
     let digits = seconds
         .split_once('.')
         .map_or(0, |(_, digits)| digits.len());

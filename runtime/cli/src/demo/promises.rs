@@ -50,7 +50,8 @@ pub fn prepare(folder: &Folder, recorder: &str, again: bool) -> Result<Promises,
     let measure = |again| cache::profiles(&manifest, MANIFEST, Effort::Brief, again, !is_busy);
     let mut found = measure(again)?;
     let mut refused = problem(&manifest)?;
-    if refused.is_some() && !found.is_new {
+    // Kept figures may be from a busy time, and a quiet machine may have stood still while it was measured.
+    if refused.is_some() && (!found.is_new || !is_busy) {
         output::note(
             "by the figures that this machine has of the networks the cameras' rates cannot be promised",
         );
