@@ -176,16 +176,7 @@ impl Feeder {
             }
             Plan::Closed => {
                 self.collect(start_ns)?;
-                while now_ns() < end_ns {
-                    let now_ns = now_ns();
-                    self.submit(now_ns, now_ns + LOOK_NS)?;
-                    while self.client.unanswered() > 0 && punctual_client::now_ns() < end_ns {
-                        let until_ns = punctual_client::now_ns() + LOOK_NS;
-                        if let Some(response) = self.client.verdict(Some(until_ns))? {
-                            self.tally.count(&response, punctual_client::now_ns());
-                        }
-                    }
-                }
+                self.feed_closed(end_ns)?;
             }
         }
         let until_ns = now_ns() + LAST_VERDICTS_NS;
@@ -196,6 +187,20 @@ impl Feeder {
         }
         self.tally.lost = self.client.unanswered();
         Ok(std::mem::take(&mut self.tally))
+    }
+
+    /// The next frame when the last has its verdict.
+    fn feed_closed(&mut self, end_ns: u64) -> Result<(), FeedError> {
+        while now_ns() < end_ns {
+            let captured_ns = now_ns();
+            self.submit(captured_ns, captured_ns + LOOK_NS)?;
+            while self.client.unanswered() > 0 && now_ns() < end_ns {
+                if let Some(response) = self.client.verdict(Some(now_ns() + LOOK_NS))? {
+                    self.tally.count(&response, now_ns());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn collect(&mut self, until_ns: u64) -> Result<(), Lost> {
