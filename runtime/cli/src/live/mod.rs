@@ -4,4 +4,5 @@ pub mod daemon;
 pub mod denied;
 pub mod interval;
 pub mod path;
+pub mod since;
 pub mod troubles;
