@@ -1,7 +1,6 @@
 //! Reading the files that a plan is made from. Nothing is decided here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,11 +13,12 @@ use crate::manifest::{self, Manifest};
 
 /// A board of which there is no file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("board {board:?} is not part of the program, and its file cannot be read: {kind}")]
+#[error("board {board:?} is not part of the program, and its file cannot be read: {reason}")]
 #[non_exhaustive]
 pub struct NoSuchBoard {
     pub board: String,
-    pub kind: io::ErrorKind,
+    /// What the system says.
+    pub reason: String,
 }
 
 impl Rule for NoSuchBoard {
@@ -122,9 +122,9 @@ impl PlanInputs {
             Ok(board) => board,
             Err(BoardProblem::Unreadable(cause)) => {
                 match cause {
-                    Invalid::Unreadable { kind } => {
+                    Invalid::Unreadable { reason } => {
                         let board = name.value.clone();
-                        problems.add(&name.place, NoSuchBoard { board, kind });
+                        problems.add(&name.place, NoSuchBoard { board, reason });
                     }
                     refused => problems.add(&name.place, refused),
                 }

@@ -40,14 +40,16 @@ fn build(manifest_text: String) -> Result<Plan, Diagnostics> {
         manifest_path: Path::new("manifest.toml").to_owned(),
         board: Board::builtin("host").expect("part of the program"),
         host: Host {
-            cores: vec![0, 1],
+            cores: HostCores {
+                available: vec![0, 1],
+                isolated: Vec::new(),
+            },
             memory_bytes: 4 << 30,
             realtime: true,
             machine: MACHINE.to_owned(),
             clocks: "unknown".to_owned(),
             settings: BTreeMap::new(),
             lanes: 4,
-            isolated: Vec::new(),
             program_bytes: 16 << 20,
             accounts: Accounts::default(),
             gpu: None,

@@ -86,10 +86,7 @@ pub struct ProfileInput {
 /// What the machine has and allows, as somebody found out who may ask it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Cores that this process may use, rising.
-    pub cores: Vec<u16>,
-    /// Of those, the ones that the kernel keeps other programs from (`isolcpus=`).
-    pub isolated: Vec<u16>,
+    pub cores: HostCores,
     /// Memory that may be taken, in bytes.
     pub memory_bytes: u64,
     /// Whether real-time priorities are available.
@@ -111,6 +108,15 @@ pub struct Host {
     pub gpu: Option<GpuHost>,
     /// ONNX Runtime, or why it cannot be used.
     pub ort: Result<OrtHost, String>,
+}
+
+/// The cores of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostCores {
+    /// Those that this process may use, rising.
+    pub available: Vec<u16>,
+    /// Of those, the ones that the kernel keeps other programs from (`isolcpus=`).
+    pub isolated: Vec<u16>,
 }
 
 /// ONNX Runtime as it was loaded.

@@ -3,6 +3,7 @@
 
 mod boards;
 mod corpus;
+mod defaults;
 mod demo;
 mod files;
 mod fill;

@@ -1,4 +1,4 @@
-//! `punctual check --host` on machines that were recorded, and on the one that runs the tests.
+//! `punctual doctor` on machines that were recorded, and on the one that runs the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 fn punctual(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-    command.args(["check", "--host"]).args(arguments);
+    command.arg("doctor").args(arguments);
     command.output().expect("punctual runs")
 }
 
@@ -201,4 +201,14 @@ fn what_is_not_there_is_an_error_about_a_file() {
     assert_eq!(output.status.code(), Some(4));
     let output = punctual(&["no/such/manifest.toml"]);
     assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
+fn the_former_name_is_refused_with_the_present_one() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    let output = command.args(["check", "--host"]).output();
+    let output = output.expect("punctual runs");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("`punctual doctor`"), "{said}");
 }
