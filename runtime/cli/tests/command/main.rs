@@ -30,4 +30,6 @@ mod standard_output;
 mod support;
 mod top;
 mod trace;
+mod tutorial;
+mod typist;
 mod verified;
