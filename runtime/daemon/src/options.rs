@@ -76,8 +76,8 @@ pub struct NoManifest {
 }
 
 impl ManifestSource {
-    /// Notes that there is none; what is wrong with one that was named is for its reader to say.
-    pub fn check(&self) -> Result<(), NoManifest> {
+    /// That there is none, if it is not named.
+    pub(crate) fn check(&self) -> Result<(), NoManifest> {
         let usual = self.path.clone();
         if self.is_named || usual.exists() {
             return Ok(());
@@ -92,6 +92,12 @@ impl Options {
     pub fn manifest(&self) -> ManifestSource {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         self.manifest_among(credentials.as_deref())
+    }
+
+    /// The same, if there is one; what is wrong with one that was named is for its reader to say.
+    pub fn manifest_that_is_there(&self) -> Result<ManifestSource, NoManifest> {
+        let source = self.manifest();
+        source.check().map(|()| source)
     }
 
     fn manifest_among(&self, credentials: Option<&Path>) -> ManifestSource {

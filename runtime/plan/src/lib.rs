@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod elsewhere;
 mod inputs;
 mod manifest;
 mod needs;
@@ -26,6 +27,7 @@ pub use budget::{
     PreemptedStage, PrepareNotProfiled, PromiseRule, Purpose, RECORDER_CELL_BYTES, RECORDER_CELLS,
     STACK_BYTES, STRANGER_THREADS, StageNotProfiled, TaskReport, Unschedulable, WAITING_SECONDS,
 };
+pub use elsewhere::ElsewhereRule;
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, DeviceKind, Difference, Fact, Gpu, GpuHost, Host, HostCores,
     OrtHost, PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, PowerMode,

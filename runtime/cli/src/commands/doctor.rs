@@ -3,13 +3,13 @@
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use punctual_plan::Policies;
+use punctual_plan::{Board, Files, Policies};
 use punctual_platform::files::write_whole;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 
 use super::check::plan;
-use crate::host::{self, Cores, Finding, Machine};
+use crate::host::{self, Cores, Finding, Machine, Reference};
 
 /// Which machine to look at, and how to say it.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,6 +20,8 @@ EXAMPLES:
   punctual doctor --json | jq '.findings[] | select(.gravity == \"grave\")'
   punctual doctor --record machine.txt   # record it, and look at it on another machine:
   punctual doctor --root machine.txt
+  punctual doctor --board jetson-agx-orin-64gb                      # what that board is to be set to, with sources
+  punctual doctor --board jetson-agx-orin-64gb --power-mode MAXN --json
 
 Reads the kernel's files and changes nothing: what was found, why it matters, its source, and the command that corrects it.
 Without a manifest the first core counts as the daemon's and the others as the partitions'.
@@ -38,6 +40,12 @@ pub struct Options {
     /// A profile made by `punctual profile`, as for `punctual check`.
     #[arg(long = "profile", value_name = "FILE", requires = "manifest")]
     profiles: Vec<PathBuf>,
+    /// Show the settings that are published for a board, and look at no machine.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["manifest", "root", "record"])]
+    board: Option<String>,
+    /// The board's power mode [default: its first].
+    #[arg(long, value_name = "NAME", requires = "board")]
+    power_mode: Option<String>,
     /// Print what was found as JSON.
     #[arg(long)]
     json: bool,
@@ -45,7 +53,11 @@ pub struct Options {
 
 /// Prints what was found.
 pub fn run(options: &Options, policies: &Policies) -> Termination {
-    match examine(options, policies) {
+    let done = match &options.board {
+        Some(board) => reference(options, board).map(|()| Termination::Done),
+        None => examine(options, policies),
+    };
+    match done {
         Ok(termination) => termination,
         Err(error) => Termination::of("doctor", Err(error)),
     }
@@ -64,6 +76,17 @@ enum HostError {
         path: PathBuf,
         source: std::io::Error,
     },
+    #[error(
+        "there is no board {board:?}: the program has {}, and boards/{board}.toml cannot be read here",
+        names()
+    )]
+    NoBoard { board: String },
+    #[error("board {board:?} has no power mode {mode:?}, only {known}")]
+    NoMode {
+        board: String,
+        mode: String,
+        known: String,
+    },
     #[error(transparent)]
     Plan(#[from] punctual_daemon::StartupError),
     #[error(transparent)]
@@ -73,11 +96,40 @@ enum HostError {
 impl Terminates for HostError {
     fn termination(&self) -> Termination {
         match self {
-            Self::Root { .. } | Self::Record { .. } => Termination::File,
+            Self::Root { .. } | Self::Record { .. } | Self::NoBoard { .. } => Termination::File,
+            Self::NoMode { .. } => Termination::BadInput,
             Self::Plan(error) => Termination::Code(error.termination().code()),
             Self::Output(error) => error.termination(),
         }
     }
+}
+
+/// The boards of the program.
+fn names() -> String {
+    let names: Vec<&str> = Board::builtin_names().collect();
+    names.join(", ")
+}
+
+fn reference(options: &Options, name: &str) -> Result<(), HostError> {
+    let board = Board::named(name, &Files::of(Path::new("")));
+    let board = board.ok_or_else(|| HostError::NoBoard {
+        board: name.to_owned(),
+    })?;
+    let mode = options.power_mode.as_deref();
+    let mode = mode.unwrap_or_else(|| board.default_power_mode());
+    let power_mode = board.power_mode(mode).ok_or_else(|| HostError::NoMode {
+        board: name.to_owned(),
+        mode: mode.to_owned(),
+        known: board.power_mode_names(),
+    })?;
+    let here = Machine::at(Path::new("/")).map(|machine| Cores::of_machine(&machine));
+    let reference = Reference::of(&board, power_mode, here.unwrap_or_default());
+    output::text(if options.json {
+        serde_json::to_string_pretty(&reference).expect("plain data serialises") + "\n"
+    } else {
+        format!("{}\n{}", reference.heading(), reference.lines())
+    })?;
+    Ok(())
 }
 
 /// What `--json` prints.

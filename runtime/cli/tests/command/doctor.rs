@@ -212,3 +212,43 @@ fn the_former_name_is_refused_with_the_present_one() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("`punctual doctor`"), "{said}");
 }
+
+#[test]
+fn a_boards_reference_settings_are_shown_with_their_sources() {
+    let board = ["--board", "jetson-agx-orin-64gb", "--power-mode", "MAXN"];
+    let text = punctual(&board);
+    assert_eq!(text.status.code(), Some(0), "{text:?}");
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    for words in [
+        "power mode MAXN, 12 cores, 8 TPCs",
+        "NAME=MAXN",
+        "isolcpus=managed_irq,domain,2-11",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let json = punctual(&[&board[..], &["--json"]].concat());
+    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let settings = json["settings"].as_array().expect("settings");
+    let has_source = |setting: &Value| !setting["source"].as_str().unwrap_or_default().is_empty();
+    assert!(
+        settings.len() > 9 && settings.iter().all(has_source),
+        "{json:#}"
+    );
+    for (arguments, code, words) in [
+        (
+            ["--board", "nowhere"].as_slice(),
+            4,
+            "the program has host, jetson",
+        ),
+        (
+            &["--board", "host", "--power-mode", "MAXN"],
+            3,
+            "only default",
+        ),
+    ] {
+        let output = punctual(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+}

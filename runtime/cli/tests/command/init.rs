@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use punctual_model::{Package, PrepareProfile};
+
 /// A folder with the demonstration network in it.
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -174,4 +176,40 @@ fn a_manifest_that_is_not_there_is_told_of_with_what_to_do() {
             "{line}: {said}"
         );
     }
+}
+
+#[test]
+fn a_robots_manifest_is_judged_here_by_the_profile_that_is_kept_for_its_board() {
+    const BOARD: &str = "jetson-agx-orin-64gb";
+    let folder = scratch("init-elsewhere");
+    let manifest = format!(
+        "daemon = {{ board = \"{BOARD}\" }}\npartition = [{{ units = 1 }}]\n[[task]]\npackage = \"signs.punctual\"\nrate_hz = 30\ndeadline_ms = 500\n"
+    );
+    fs::write(folder.join("robot.toml"), manifest).expect("written");
+    let line = format!("check robot.toml --board {BOARD}");
+    let unmeasured = punctual(&folder, &line);
+    assert_eq!(unmeasured.status.code(), Some(4), "{unmeasured:?}");
+    assert!(
+        said(&unmeasured).contains("no profile of board"),
+        "{unmeasured:?}"
+    );
+
+    let package = Package::read(&folder.join("signs.punctual")).expect("a package");
+    let mut profile = crate::support::profile("ARMv8 Processor rev 1, neon", "held", &package);
+    profile.key.board = BOARD.to_owned();
+    profile.key.power_mode = "MODE_30W".to_owned();
+    let whole = PrepareProfile {
+        width: 96,
+        height: 96,
+        crop_width: 96,
+        crop_height: 96,
+        ..profile.prepare[0].clone()
+    };
+    profile.prepare.push(whole);
+    let file = folder.join(format!("signs.{BOARD}.profile.json"));
+    profile.write(&file).expect("written");
+    let judged = punctual(&folder, &line);
+    assert_eq!(judged.status.code(), Some(0), "{judged:?}");
+    let plan = String::from_utf8_lossy(&judged.stdout).into_owned();
+    assert!(plan.contains("power mode MODE_30W"), "{plan}");
 }

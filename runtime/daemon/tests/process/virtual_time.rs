@@ -39,6 +39,7 @@ fn build(manifest_text: String) -> Result<Plan, Diagnostics> {
         manifest_text,
         manifest_path: Path::new("manifest.toml").to_owned(),
         board: Board::builtin("host").expect("part of the program"),
+        board_is_asked: false,
         host: Host {
             cores: HostCores {
                 available: vec![0, 1],

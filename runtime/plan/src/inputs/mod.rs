@@ -34,6 +34,8 @@ pub struct PlanInputs {
     pub manifest_path: PathBuf,
     /// The board, whose name the manifest must say.
     pub board: Board,
+    /// Whether the plan is for that board whatever the manifest says.
+    pub board_is_asked: bool,
     pub host: Host,
     /// The policies that the manifest may name.
     pub policies: Policies,

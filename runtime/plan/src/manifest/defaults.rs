@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
-use punctual_core::Criticality;
+use punctual_core::{Criticality, Nanos};
 use punctual_diagnostics::{Invalid, NAME_BYTES_MAX, Place, Problems, Section, Spanned};
 use punctual_model::{InputForm, InputSpec};
 use punctual_types::PixelFormat;
 use serde::Serialize;
 
-use super::{CRITICALITIES, RawModel, RawPartition};
+use super::{CRITICALITIES, QUEUE_MAX, RawModel, RawPartition};
 use crate::inputs::DeviceKind;
 
 /// The machine that the plan is made on.
@@ -19,6 +19,9 @@ const BOARD: &str = "host";
 
 /// A partition without a name; the only one, where none is written.
 const PARTITION: &str = "main";
+
+/// The least default of `queue_depth`.
+const QUEUE_DEPTH: u64 = 8;
 
 /// What a number adds to a name that another package has: a hyphen and two digits, as there are at most 64 tasks.
 const NUMBER_BYTES: usize = 3;
@@ -34,6 +37,19 @@ pub(crate) const fn frame_format(input: &InputSpec) -> PixelFormat {
         (InputForm::Image { .. }, _) => PixelFormat::Rgb8,
         (InputForm::Prepared | InputForm::Tokens { .. }, _) => PixelFormat::Tensor,
     }
+}
+
+/// How many requests of a task the scheduler holds: as many as can be promised, if they are ready within a quarter of their deadline.
+pub(super) fn queue_depth(
+    period: Option<&Spanned<Nanos>>,
+    deadline: Option<&Spanned<Nanos>>,
+) -> u64 {
+    let (Some(period), Some(deadline)) = (period, deadline) else {
+        return QUEUE_DEPTH;
+    };
+    let open = deadline.value.as_nanos().saturating_mul(5);
+    let promised = open.div_ceil(4 * period.value.as_nanos().max(1)) + 1;
+    promised.clamp(QUEUE_DEPTH, QUEUE_MAX)
 }
 
 /// A key that a manifest leaves out, and what it is in the plan, as a manifest would say it.

@@ -14,6 +14,7 @@ mod socket;
 mod vector;
 
 pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
+use defaults::queue_depth;
 pub use defaults::{Defaulted, names_of};
 pub(crate) use defaults::{Defaults, frame_format};
 pub(crate) use frame::{RawFrame, RawPicture};
@@ -410,7 +411,8 @@ impl RawTask {
         };
         let threshold_min = s.number("threshold_min", least, 0.0..=threshold, "", problems);
         let batch_max = s.whole("batch_max", 1, 1..=BATCH_LIMIT, problems).value as u8;
-        let queue_depth = s.whole("queue_depth", 8, 1..=QUEUE_MAX, problems);
+        let usual = queue_depth(period.as_ref(), deadline.as_ref());
+        let queue_depth = s.whole("queue_depth", usual, 1..=QUEUE_MAX, problems);
         let clients = s.whole("clients", 1, 1..=CLIENT_SLOTS_MAX as u64, problems);
         let slots = s
             .optional::<u64>("slots", problems)

@@ -118,7 +118,8 @@ impl Rule for OtherBoard {
 /// The board's power mode that the profiles are to hold for.
 fn power_mode(manifest: &Manifest, inputs: &PlanInputs, problems: &mut Problems<'_>) -> String {
     let (board, daemon) = (&inputs.board, &manifest.daemon);
-    if let Some(named) = daemon.board.as_ref().filter(|at| at.value != board.name) {
+    let other = daemon.board.as_ref().filter(|at| at.value != board.name);
+    if let Some(named) = other.filter(|_| !inputs.board_is_asked) {
         let cause = OtherBoard {
             manifest: named.value.clone(),
             board: board.name.clone(),

@@ -98,6 +98,15 @@ fn a_frame_without_a_format_has_the_channels_of_the_network() {
 }
 
 #[test]
+fn the_queue_holds_what_can_be_promised() {
+    let depth = |deadline: &str| plan(&LEAST.replace("= 50", deadline)).tasks[0].queue_depth;
+    assert_eq!(
+        ["= 50", "= 150", "= 500", "= 2000"].map(depth),
+        [8, 8, 20, 64]
+    );
+}
+
+#[test]
 fn tasks_of_one_package_share_its_model() {
     let second = "[[task]]\nname = \"second\"\npackage = \"signs.punctual\"\ncriticality = \"best-effort\"\n";
     let plan = plan(&format!("{LEAST}{second}"));
