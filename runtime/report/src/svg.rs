@@ -44,7 +44,6 @@ pub struct Style<'s> {
 pub struct Drawing {
     size: (f64, f64),
     label: String,
-    ink: &'static str,
     body: String,
 }
 
@@ -55,19 +54,13 @@ impl Drawing {
         Self {
             size: (width, height),
             label: printable(label),
-            ink: "currentColor",
             body: String::new(),
         }
     }
 
-    /// A light one instead of the page's, and text in black.
-    pub fn background(&mut self, fill: &str) {
-        self.ink = "#000000";
-        let style = Style {
-            fill,
-            ..Style::default()
-        };
-        self.rect((0.0, 0.0), self.size, &style);
+    /// For a picture that no page is around.
+    pub fn paper(&mut self) {
+        self.add(paper());
     }
 
     pub fn rect(&mut self, corner: (f64, f64), size: (f64, f64), style: &Style<'_>) {
@@ -89,7 +82,7 @@ impl Drawing {
         });
     }
 
-    /// White words on a dark ground, to be read over a photograph. `corner` is the ground's upper left one; `height` of
+    /// White words on a dark ground, to be read over a photograph of a page. `corner` is the ground's upper left one; `height` of
     /// the ground.
     pub fn label(&mut self, corner: (f64, f64), height: f64, text: &str) {
         // Most letters are narrower than 0.6 of their size.
@@ -97,8 +90,8 @@ impl Drawing {
         let width = text.chars().count() as f64 * size * 0.6 + height * 0.4;
         let (x, y) = corner;
         self.add(html! {
-            rect x=(px(x)) y=(px(y)) width=(px(width)) height=(px(height)) fill="#000000" fill-opacity="0.65" {}
-            text x=(px(x + height * 0.2)) y=(px(y + height * 0.76)) font-size=(px(size)) fill="#ffffff" { (printable(text)) }
+            rect x=(px(x)) y=(px(y)) width=(px(width)) height=(px(height)) class="ground" {}
+            text x=(px(x + height * 0.2)) y=(px(y + height * 0.76)) font-size=(px(size)) class="over" { (printable(text)) }
         });
     }
 
@@ -130,6 +123,13 @@ impl Drawing {
         );
     }
 
+    /// Dark words in the middle of a light bar.
+    pub fn inside(&mut self, middle: (f64, f64), text: &str) {
+        self.add(html! {
+            text class="inside" pointer-events="none" x=(px(middle.0)) y=(px(middle.1)) text-anchor="middle" { (printable(text)) }
+        });
+    }
+
     fn add(&mut self, markup: Markup) {
         self.body.push_str(&markup.into_string());
         self.body.push('\n');
@@ -141,11 +141,22 @@ impl Drawing {
         Svg(html! {
             svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (width) " " (height) }
                 width=(width) height=(height) role="img" aria-label=(self.label)
-                font-family="sans-serif" font-size="12" fill=(self.ink) {
+                font-family="sans-serif" font-size="12" fill="currentColor" {
                 "\n" (PreEscaped(&self.body))
             }
         }
         .into_string())
+    }
+}
+
+/// What a picture is drawn on where no page is around it, in the scheme of its reader; who knows of no schemes sees dark on light.
+pub(crate) fn paper() -> Markup {
+    html! {
+        style {
+            "svg { color: #1c1f23; } .paper { fill: #ffffff; } .inside { fill: #1c1f23; } "
+            "@media (prefers-color-scheme: dark) { svg { color: #e4e6ea; } .paper { fill: #16181b; } }"
+        }
+        rect class="paper" width="100%" height="100%" {}
     }
 }
 

@@ -133,7 +133,7 @@ impl Table {
                 }
                 @for row in &self.rows {
                     tr { @for (column, cell) in self.columns.iter().zip(row) {
-                        td class=[class(column, cell.tone)] { (cell.text) }
+                        td class=[class(column, cell.tone)] { (cell.markup()) }
                     } }
                 }
             } }
