@@ -83,7 +83,7 @@ impl FleetPlan {
             let label = format!("{} x{}", run.session, run.batch);
             // Text that would run over the block's edge stays in the tooltip only.
             if width > 7.0 * label.len() as f64 {
-                drawing.inside((x + width / 2.0, y + 19.0), &label);
+                drawing.text((x + width / 2.0, y + 19.0), Anchor::OnBar, &label);
             }
             x += width;
         }

@@ -139,6 +139,7 @@ impl Lines {
         let (x_ticks, y_ticks) = (x.ticks.clone(), y.ticks.clone());
         let mut chart = ChartBuilder::on(area)
             .margin(10)
+            .margin_right(20)
             .x_label_area_size(46)
             .y_label_area_size(66)
             .build_cartesian_2d(x, y)?;
@@ -203,6 +204,7 @@ impl Bars {
         let ticks = y.ticks.clone();
         let mut chart = ChartBuilder::on(area)
             .margin(10)
+            .margin_right(20)
             .x_label_area_size(46)
             .y_label_area_size(66)
             .build_cartesian_2d(groups(count), y)?;

@@ -323,6 +323,39 @@ mod tests {
         assert!(html.matches(escaped).count() >= 19, "{html}");
     }
 
+    /// The page without its style and its scripts.
+    fn outside_of(tags: &[&str], html: &str) -> String {
+        let mut html = html.to_owned();
+        for tag in tags {
+            let end = format!("</{tag}>");
+            while let Some(from) = html.find(&format!("<{tag}")) {
+                let to = html[from..].find(&end).expect("it ends") + from + end.len();
+                html.replace_range(from..to, "");
+            }
+        }
+        html
+    }
+
+    #[test]
+    fn a_page_has_code_instead_of_backticks_and_no_black_or_white_outside_its_style() {
+        let mut drawing = Drawing::new(100.0, 50.0, "a photograph");
+        drawing.label((0.0, 0.0), 12.0, "stop");
+        let mut page = Page::new("a page");
+        page.heading("of `a`");
+        page.paragraph("of `b`");
+        page.list(["of `c`"]);
+        let mut table = Table::new(&["what"], 1);
+        table.row(["of `d`"]);
+        page.table(&table);
+        page.figures([Figure::new("of `e`", drawing.svg())]);
+        let html = outside_of(&["style", "script"], &(page.html() + &hostile()));
+        for code in ["a", "b", "c", "d", "e"] {
+            assert!(html.contains(&format!("of <code>{code}</code>")), "{html}");
+        }
+        let colour = |colour: &str| html.to_lowercase().contains(colour);
+        assert!(!html.contains('`') && !["#000000", "#ffffff"].into_iter().any(colour));
+    }
+
     #[test]
     fn a_page_needs_no_other_file() {
         let mut drawing = Drawing::new(8.0, 8.0, "a photograph");
@@ -336,7 +369,7 @@ mod tests {
         for outside in ["http-equiv", "src=", "href=", "@import", "url("] {
             assert!(!html.contains(outside), "{outside}");
         }
-        assert!(html.contains("prefers-color-scheme: dark"));
+        assert!(html.contains("prefers-color-scheme: dark") && html.contains("@media print"));
     }
 
     #[test]

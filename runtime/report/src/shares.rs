@@ -28,6 +28,7 @@ impl Shares {
         let longest = letters.max().unwrap_or(0) as u32;
         let mut chart = ChartBuilder::on(area)
             .margin(10)
+            .margin_right(20)
             .x_label_area_size(46)
             // Most letters are narrower than half of the font.
             .y_label_area_size(longest * FONT.1 / 2 + 16)

@@ -23,12 +23,14 @@ impl Svg {
     }
 }
 
-/// Where the text of a drawing stands: at the point it begins at, around it, or before it.
+/// Where the text of a drawing stands: at the point it begins at, around it, before it, or around it on a light bar, so that it is
+/// dark in any scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     Start,
     Middle,
     End,
+    OnBar,
 }
 
 /// Of a bar: CSS colours, and the text that is shown where a pointer rests on it; nothing where they are empty.
@@ -112,21 +114,15 @@ impl Drawing {
     }
 
     pub fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str) {
+        let class = (anchor == Anchor::OnBar).then_some("on-bar");
         let anchor = match anchor {
             Anchor::Start => "start",
-            Anchor::Middle => "middle",
+            Anchor::Middle | Anchor::OnBar => "middle",
             Anchor::End => "end",
         };
         // A bar below it still says its title.
-        self.add(
-            html! { text pointer-events="none" x=(px(at.0)) y=(px(at.1)) text-anchor=(anchor) { (printable(text)) } },
-        );
-    }
-
-    /// Dark words in the middle of a light bar.
-    pub fn inside(&mut self, middle: (f64, f64), text: &str) {
         self.add(html! {
-            text class="inside" pointer-events="none" x=(px(middle.0)) y=(px(middle.1)) text-anchor="middle" { (printable(text)) }
+            text class=[class] pointer-events="none" x=(px(at.0)) y=(px(at.1)) text-anchor=(anchor) { (printable(text)) }
         });
     }
 
@@ -153,7 +149,7 @@ impl Drawing {
 pub(crate) fn paper() -> Markup {
     html! {
         style {
-            "svg { color: #1c1f23; } .paper { fill: #ffffff; } .inside { fill: #1c1f23; } "
+            "svg { color: #1c1f23; } .paper { fill: #ffffff; } .on-bar { fill: #1c1f23; } "
             "@media (prefers-color-scheme: dark) { svg { color: #e4e6ea; } .paper { fill: #16181b; } }"
         }
         rect class="paper" width="100%" height="100%" {}
