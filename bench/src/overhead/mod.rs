@@ -80,6 +80,8 @@ pub enum Error {
     Loop(#[from] LoopError),
     #[error(transparent)]
     Usage(#[from] UsageError),
+    #[error("a reader's thread cannot be started: {0}")]
+    Watchers(std::io::Error),
     #[error(transparent)]
     Report(#[from] ReportError),
     #[error("the daemon was lost: {0}")]
@@ -300,7 +302,7 @@ impl Served {
         // A profile that any machine keeps leaves much to warn of.
         let quiet = ["--log", "error"].map(OsStr::new);
         let daemon = self.programs.daemon(&self.manifest, &socket, quiet)?;
-        let watchers = Watchers::start(&socket, self.watchers);
+        let watchers = Watchers::start(&socket, self.watchers).map_err(Error::Watchers)?;
         let tally = served(&daemon, &socket, camera);
         let watched = watchers.stop();
         programs::stop(daemon)?;

@@ -1,5 +1,6 @@
 //! Readers of a daemon's report: what `punctual top`, `status` and `metrics` ask of it.
 
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -19,7 +20,7 @@ pub struct Watchers {
 
 impl Watchers {
     /// Starts so many, evenly spread over their period.
-    pub fn start(socket: &Path, count: u32) -> Self {
+    pub fn start(socket: &Path, count: u32) -> io::Result<Self> {
         let first_ns = now_ns();
         let (mut leave, mut threads) = (Vec::new(), Vec::new());
         for index in 0..count {
@@ -27,9 +28,10 @@ impl Watchers {
             let socket = socket.to_owned();
             let first_ns = first_ns + u64::from(index) * PERIOD_NS / u64::from(count);
             leave.push(sender);
-            threads.push(thread::spawn(move || watch(&socket, &told, first_ns)));
+            let thread = thread::Builder::new().name(format!("watcher/{index}"));
+            threads.push(thread.spawn(move || watch(&socket, &told, first_ns))?);
         }
-        Self { leave, threads }
+        Ok(Self { leave, threads })
     }
 
     /// Ends them; how many reports they read together.
