@@ -16,6 +16,7 @@ mod needs;
 mod plan;
 mod read;
 mod resolve;
+mod versions;
 
 pub use punctual_diagnostics::Diagnostics;
 
@@ -27,9 +28,9 @@ pub use budget::{
     STACK_BYTES, STRANGER_THREADS, StageNotProfiled, TaskReport, Unschedulable, WAITING_SECONDS,
 };
 pub use inputs::{
-    Accounts, BATCH_SIZES, Board, DeviceKind, Difference, Fact, Gpu, GpuHost, Host, OrtHost,
-    PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, PowerMode,
-    ProfileInput, Releases, Source, UnknownSource, WrittenPolicyError,
+    Accounts, BATCH_SIZES, Board, Candidate, DeviceKind, Difference, Fact, Gpu, GpuHost, Host,
+    Nearness, OrtHost, PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule,
+    PowerMode, ProfileInput, Releases, Source, UnknownSource, WrittenPolicyError,
 };
 pub use manifest::{
     LeaderWait, METRICS_SUFFIX, Margins, Payloads, RecorderMode, RecorderPlan, RecorderRule,
@@ -44,6 +45,7 @@ pub use resolve::{
     PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule, Reservation, Role, TaskRule,
     ThreadPlan, UnitUse, VectorPlan, VectorRule,
 };
+pub use versions::{Choice, PassedOver, Version, WhyNot, newest, versions};
 
 use punctual_diagnostics::Problems;
 

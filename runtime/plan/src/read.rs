@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::inputs::{Board, Host, PackageInput, PlanInputs, Policies, ProfileInput};
 use crate::manifest::{self, Manifest};
+use crate::versions::{self, Chosen, Conditions};
 
 /// A board of which there is no file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -89,7 +90,7 @@ impl PlanInputs {
     /// none is, those inside each package, then those next to it (`signs.punctual`:
     /// `signs.profile.json`, `signs.gpu.profile.json` of the GPU, `signs.ort.profile.json` of ONNX Runtime). The board is
     /// one that is part of the program, or else the file `boards/NAME.toml` next to the manifest. `policies` are
-    /// those that the manifest may name.
+    /// those that the manifest may name. A package that is a folder is the newest version in it that can be served.
     pub fn read(
         manifest_path: &Path,
         profiles: &[PathBuf],
@@ -132,12 +133,20 @@ impl PlanInputs {
             }
             Err(BoardProblem::Invalid(errors)) => return Err(errors),
         };
-        let packages = read_packages(&manifest, files, host.lanes);
-        let profiles = if profiles.is_empty() {
+        let named = profiles.iter().map(|path| files.read_instead_of(path));
+        let named: Vec<ProfileInput> = named.map(read_profile).collect();
+        let power_mode = manifest.daemon.power_mode.as_ref();
+        let conditions = Conditions {
+            board: &board.name,
+            machine: &host.machine,
+            power_mode: power_mode.map_or(board.default_power_mode(), |mode| &mode.value),
+            named: &named,
+        };
+        let packages = read_packages(&manifest, files, host.lanes, &conditions);
+        let profiles = if named.is_empty() {
             of_packages(&packages, files)
         } else {
-            let named = profiles.iter().map(|path| files.read_instead_of(path));
-            named.map(read_profile).collect()
+            named
         };
         Ok(Self {
             manifest_path: manifest_path.to_owned(),
@@ -154,7 +163,7 @@ impl PlanInputs {
     #[must_use]
     pub fn files(&self, files: &Files) -> BTreeSet<PathBuf> {
         let packages = self.packages.iter();
-        let packages = packages.map(|input| files.locate(Path::new(&input.path)));
+        let packages = packages.map(|input| files.locate(Path::new(input.file())));
         let profiles = self.profiles.iter().map(|input| input.path.clone());
         let board = Some(board_file(&self.board.name, files));
         let board = board.filter(|_| Board::builtin(&self.board.name).is_none());
@@ -163,15 +172,29 @@ impl PlanInputs {
 }
 
 /// Every package once, in the manifest's order.
-fn read_packages(manifest: &Manifest, files: &Files, lanes: u8) -> Vec<PackageInput> {
+fn read_packages(
+    manifest: &Manifest,
+    files: &Files,
+    lanes: u8,
+    conditions: &Conditions<'_>,
+) -> Vec<PackageInput> {
     let mut packages: Vec<PackageInput> = Vec::new();
     for path in manifest.models.iter().filter_map(|m| m.package.as_ref()) {
         let path = &path.value;
         if packages.iter().all(|known| known.path != *path) {
-            let package = Package::read(&files.locate(Path::new(path))).map_err(Arc::new);
+            let file = files.locate(Path::new(path));
+            let Chosen { package, choice } = if file.is_dir() {
+                versions::choose(path, &file, conditions)
+            } else {
+                Chosen {
+                    package: Package::read(&file).map_err(Arc::new),
+                    choice: None,
+                }
+            };
             let layout = package.as_ref().ok().and_then(|p| p.layout(lanes).cloned());
             packages.push(PackageInput {
                 path: path.clone(),
+                version: choice,
                 package,
                 layout,
                 footprints: BTreeMap::new(),
@@ -186,11 +209,17 @@ fn read_packages(manifest: &Manifest, files: &Files, lanes: u8) -> Vec<PackageIn
 fn of_packages(packages: &[PackageInput], files: &Files) -> Vec<ProfileInput> {
     let mut profiles = Vec::new();
     for input in packages {
-        let path = files.locate(Path::new(&input.path));
-        if let Ok(package) = &input.package {
-            profiles.extend(inside(package, &path));
-        }
-        profiles.extend(beside(&path));
+        let path = files.locate(Path::new(input.file()));
+        let inside = input.package.iter().flat_map(|p| inside(p, &path));
+        let around = if input.version.is_some() {
+            versions::profiles_in(&files.locate(Path::new(&input.path)), &path)
+        } else {
+            beside(&path)
+        };
+        profiles.extend(inside.chain(around).map(|profile| ProfileInput {
+            lies_with: Some(input.path.clone()),
+            ..profile
+        }));
     }
     profiles
 }
@@ -207,6 +236,7 @@ pub fn beside(path: &Path) -> Vec<ProfileInput> {
 pub fn inside(package: &Package, path: &Path) -> impl Iterator<Item = ProfileInput> {
     package.profiles().iter().map(|profile| ProfileInput {
         path: path.to_owned(),
+        lies_with: None,
         profile: Ok(profile.clone()),
     })
 }
@@ -214,6 +244,7 @@ pub fn inside(package: &Package, path: &Path) -> impl Iterator<Item = ProfileInp
 pub fn read_profile(path: PathBuf) -> ProfileInput {
     ProfileInput {
         profile: Profile::read(&path).map_err(Arc::new),
+        lies_with: None,
         path,
     }
 }

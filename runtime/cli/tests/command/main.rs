@@ -28,4 +28,5 @@ mod standard_output;
 mod support;
 mod top;
 mod trace;
+mod updates;
 mod verified;

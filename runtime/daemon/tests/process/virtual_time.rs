@@ -74,12 +74,14 @@ fn measured(name: &str) -> (PackageInput, ProfileInput) {
     profile.prepare.push(whole);
     let package = PackageInput {
         path: format!("{name}.punctual"),
+        version: None,
         package: Ok(package),
         layout: None,
         footprints: BTreeMap::new(),
     };
     let profile = ProfileInput {
         path: Path::new(name).with_extension("profile.json"),
+        lies_with: Some(package.path.clone()),
         profile: Ok(profile),
     };
     (package, profile)

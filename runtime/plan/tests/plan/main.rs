@@ -17,6 +17,7 @@ mod pictures;
 mod places;
 mod power_modes;
 mod preemption;
+mod profiles;
 mod properties;
 mod ranges;
 mod real_time;
