@@ -9,9 +9,9 @@ use punctual_diagnostics::{Diagnostics, Invalid, Problems, Rule, read_text};
 use punctual_model::{Package, Profile};
 use thiserror::Error;
 
-use crate::inputs::{Board, Host, PackageInput, PlanInputs, Policies, ProfileInput};
+use crate::inputs::{Board, Conditions, Host, PackageInput, PlanInputs, Policies, ProfileInput};
 use crate::manifest::{self, Manifest};
-use crate::versions::{self, Chosen, Conditions};
+use crate::versions::{self, Chosen, Servable};
 
 /// A board of which there is no file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -140,9 +140,12 @@ impl PlanInputs {
             board: &board.name,
             machine: &host.machine,
             power_mode: power_mode.map_or(board.default_power_mode(), |mode| &mode.value),
+        };
+        let servable = Servable {
+            conditions,
             named: &named,
         };
-        let packages = read_packages(&manifest, files, host.lanes, &conditions);
+        let packages = read_packages(&manifest, files, host.lanes, &servable);
         let profiles = if named.is_empty() {
             of_packages(&packages, files)
         } else {
@@ -176,7 +179,7 @@ fn read_packages(
     manifest: &Manifest,
     files: &Files,
     lanes: u8,
-    conditions: &Conditions<'_>,
+    servable: &Servable<'_>,
 ) -> Vec<PackageInput> {
     let mut packages: Vec<PackageInput> = Vec::new();
     for path in manifest.models.iter().filter_map(|m| m.package.as_ref()) {
@@ -184,7 +187,7 @@ fn read_packages(
         if packages.iter().all(|known| known.path != *path) {
             let file = files.locate(Path::new(path));
             let Chosen { package, choice } = if file.is_dir() {
-                versions::choose(path, &file, conditions)
+                versions::choose(path, &file, servable)
             } else {
                 Chosen {
                     package: Package::read(&file).map_err(Arc::new),

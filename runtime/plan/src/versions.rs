@@ -10,7 +10,7 @@ use punctual_model::{Package, PackageError};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::inputs::ProfileInput;
+use crate::inputs::{Conditions, ProfileInput};
 use crate::read::{beside, inside};
 
 /// A numbered package of a folder.
@@ -52,19 +52,17 @@ pub enum WhyNot {
     Wrong { found: String },
 }
 
-/// What a profile must be of for its package to be served.
+/// Which versions can be served.
 #[derive(Clone, Copy, Debug)]
-pub struct Conditions<'a> {
-    pub board: &'a str,
-    /// The processor, which prepares frames for all devices.
-    pub machine: &'a str,
-    pub power_mode: &'a str,
-    /// Those that were named; without any, those of the folder count.
+pub(crate) struct Servable<'a> {
+    /// Of the profile: on the processor, which prepares frames for all devices.
+    pub conditions: Conditions<'a>,
+    /// The profiles that were named; without any, those of the folder count.
     pub named: &'a [ProfileInput],
 }
 
 /// The package of a folder, and which version it is. Without any version there is neither.
-pub struct Chosen {
+pub(crate) struct Chosen {
     pub package: Result<Package, Arc<PackageError>>,
     pub choice: Option<Choice>,
 }
@@ -105,7 +103,7 @@ fn number(path: &Path) -> Option<u64> {
 }
 
 /// The profile files of all versions, that of `first` first: versions that differ in weights alone share profiles.
-pub fn profiles_in(folder: &Path, first: &Path) -> Vec<ProfileInput> {
+pub(crate) fn profiles_in(folder: &Path, first: &Path) -> Vec<ProfileInput> {
     let mut all = versions(folder).unwrap_or_default();
     all.sort_by_key(|version| version.path != first);
     let found = all.iter().flat_map(|version| beside(&version.path));
@@ -115,7 +113,7 @@ pub fn profiles_in(folder: &Path, first: &Path) -> Vec<ProfileInput> {
 
 /// The newest version of the folder that can be served; if none can be, the newest that can be read, or at least the newest,
 /// so that the plan says what is wrong with it. `named` is the folder as the manifest has it.
-pub fn choose(named: &str, folder: &Path, conditions: &Conditions<'_>) -> Chosen {
+pub(crate) fn choose(named: &str, folder: &Path, servable: &Servable<'_>) -> Chosen {
     let all = match versions(folder) {
         Ok(all) => all,
         Err(error) => {
@@ -130,7 +128,7 @@ pub fn choose(named: &str, folder: &Path, conditions: &Conditions<'_>) -> Chosen
         let file = format!("{}/{number}.punctual", named.trim_end_matches('/'));
         let package = Package::read(&path).map_err(Arc::new);
         let why = match &package {
-            Ok(package) => conditions.why_not(package, folder, &path),
+            Ok(package) => servable.why_not(package, folder, &path),
             Err(error) => Some(WhyNot::Damaged {
                 error: error.to_string(),
             }),
@@ -141,9 +139,9 @@ pub fn choose(named: &str, folder: &Path, conditions: &Conditions<'_>) -> Chosen
             break;
         }
     }
-    let servable = tried.iter().position(|tried| tried.why.is_none());
+    let good = tried.iter().position(|tried| tried.why.is_none());
     let readable = || tried.iter().position(|tried| tried.package.is_ok());
-    let taken = servable.or_else(readable).unwrap_or(0);
+    let taken = good.or_else(readable).unwrap_or(0);
     let Tried { file, package, .. } = tried.swap_remove(taken);
     tried.truncate(taken);
     let passed_over = tried.into_iter().filter_map(|newer| {
@@ -168,7 +166,7 @@ struct Tried {
     why: Option<WhyNot>,
 }
 
-impl Conditions<'_> {
+impl Servable<'_> {
     fn why_not(&self, package: &Package, folder: &Path, path: &Path) -> Option<WhyNot> {
         let own: Vec<ProfileInput> = if self.named.is_empty() {
             let inside = inside(package, path);
@@ -179,10 +177,7 @@ impl Conditions<'_> {
         let mut profiles = own.iter().filter_map(|input| input.profile.as_ref().ok());
         let found = profiles.find(|profile| {
             let key = &profile.key;
-            key.is_of(package)
-                && key.board == self.board
-                && key.machine == self.machine
-                && key.power_mode == self.power_mode
+            key.is_of(package) && self.conditions.differences(key).is_empty()
         });
         let Some(found) = found else {
             return Some(WhyNot::NotMeasured);

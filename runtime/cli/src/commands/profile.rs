@@ -15,7 +15,7 @@ use punctual_device_ort::{Library, LibraryError, OrtProvider};
 use punctual_model::{Disagreement, Package, PackageError, Profile, ProfileError, StageProfile};
 use punctual_plan::{Board, DeviceKind, Diagnostics, Files, Needs, Policies, newest};
 use punctual_platform::output::{self, OutputError};
-use punctual_platform::rivals::{self, Rival, Sighting};
+use punctual_platform::rivals::{self, Sighting};
 use punctual_platform::{affinity, read};
 use punctual_report::{Column, Table};
 
@@ -183,9 +183,7 @@ fn measure_all(options: &Options, path: &Path, policies: &Policies) -> Result<()
     };
     run.measure_all(&cores, gpu.as_ref(), ort.as_ref())?;
     // Its times may have been another program's: of those that came since.
-    let is_new = |rival: &Rival| seen.rivals.iter().all(|known| known.tid != rival.tid);
-    let mut later = rivals::here();
-    later.rivals.retain(is_new);
+    let mut later = rivals::here().since(&seen);
     later.unseen = None;
     warn_of(&later, &cores);
     Ok(())
@@ -196,7 +194,7 @@ fn warn_of(seen: &Sighting, cores: &[usize]) {
     let cores: Vec<u16> = cores.iter().map(|core| *core as u16).collect();
     if let Some(named) = seen.named(&cores) {
         output::note(format_args!(
-            "warning: real-time threads of others may run on the cores that are measured, and the times be theirs: {named}"
+            "warning: threads of others may run on the cores that are measured, and the times be theirs: {named}"
         ));
     }
     if let Some(unseen) = seen.unseen {

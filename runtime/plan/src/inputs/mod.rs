@@ -20,6 +20,7 @@ pub(crate) use board::RECALLED;
 pub use board::{Board, Difference, Fact, Gpu, PowerMode, Releases, Source, UnknownSource};
 pub use device::DeviceKind;
 pub use policy::{PUBLISHED, Policies, PolicyChoice, PolicyRule, WrittenPolicyError};
+pub(crate) use profile::Conditions;
 pub use profile::{Candidate, Nearness, ProfileInput};
 
 /// Batch sizes that packages are compiled and profiled for.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use punctual_model::{Package, Profile, ProfileError};
+use punctual_model::{Package, Profile, ProfileError, ProfileKey};
 
 use super::PackageInput;
 
@@ -35,6 +35,29 @@ pub enum Nearness {
 pub struct Candidate<'i> {
     pub nearness: Nearness,
     pub profile: &'i Profile,
+}
+
+/// What else a profile must be of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conditions<'a> {
+    pub board: &'a str,
+    pub machine: &'a str,
+    pub power_mode: &'a str,
+}
+
+impl Conditions<'_> {
+    /// What a key has otherwise: field, there, wanted.
+    pub fn differences(&self, key: &ProfileKey) -> Vec<(&'static str, String, String)> {
+        [
+            ("board", &key.board, self.board),
+            ("machine", &key.machine, self.machine),
+            ("power mode", &key.power_mode, self.power_mode),
+        ]
+        .into_iter()
+        .filter(|(_, found, wanted)| found != wanted)
+        .map(|(field, found, wanted)| (field, found.clone(), wanted.to_owned()))
+        .collect()
+    }
 }
 
 impl PackageInput {

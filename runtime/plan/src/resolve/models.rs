@@ -7,13 +7,13 @@ use std::sync::Arc;
 use punctual_diagnostics::{Place, Problems, Rule, Spanned};
 use punctual_model::{
     Disagreement, Footprint, ImageLayout, InputForm, Package, PackageError, Profile, ProfileError,
-    ProfileKey, Tensor, WeightImage,
+    Tensor, WeightImage,
 };
 use thiserror::Error;
 
 use super::device::DeviceRule;
 use crate::inputs::DeviceKind;
-use crate::inputs::{BATCH_SIZES, Candidate, PackageInput, PlanInputs, ProfileInput};
+use crate::inputs::{BATCH_SIZES, Candidate, Conditions, PackageInput, PlanInputs, ProfileInput};
 use crate::manifest::{LeaderWait, Manifest, RawModel};
 
 /// What is wrong with a model's package or with its profile.
@@ -313,9 +313,8 @@ impl<'i> Machine<'i> {
 
 /// The key that a profile must have, but for its network; settings that it should have.
 struct Wanted<'i> {
-    board: &'i str,
+    conditions: Conditions<'i>,
     machine: Machine<'i>,
-    power_mode: &'i str,
 }
 
 /// A profile, and settings that were others when it was measured: name, then, now.
@@ -324,23 +323,13 @@ type Matching<'i> = (&'i Profile, Vec<(String, String, String)>);
 impl<'i> Wanted<'i> {
     fn new(inputs: &'i PlanInputs, machine: Machine<'i>, power_mode: &'i str) -> Self {
         Self {
-            board: &inputs.board.name,
+            conditions: Conditions {
+                board: &inputs.board.name,
+                machine: machine.name,
+                power_mode,
+            },
             machine,
-            power_mode,
         }
-    }
-
-    /// What a key has otherwise: field, there, wanted.
-    fn differences(&self, key: &ProfileKey) -> Vec<(&'static str, String, String)> {
-        [
-            ("board", &key.board, self.board),
-            ("machine", &key.machine, self.machine.name),
-            ("power mode", &key.power_mode, self.power_mode),
-        ]
-        .into_iter()
-        .filter(|(_, found, wanted)| found != wanted)
-        .map(|(field, found, wanted)| (field, found.clone(), wanted.to_owned()))
-        .collect()
     }
 }
 
@@ -356,7 +345,7 @@ fn matching<'i>(
 ) -> Option<Matching<'i>> {
     let model = &raw.name.value;
     let of_package = input.candidates(package, &inputs.profiles);
-    let differences = |of: &Candidate<'_>| wanted.differences(&of.profile.key);
+    let differences = |of: &Candidate<'_>| wanted.conditions.differences(&of.profile.key);
     let Machine {
         clocks, settings, ..
     } = wanted.machine;

@@ -396,7 +396,11 @@ impl Folder {
         let plan = self.build(&[]).unwrap_or_else(|errors| panic!("{errors}"));
         let newer = plan.warnings.iter();
         let newer = newer.filter(|it| matches!(it, Warning::VersionPassedOver { .. }));
-        let newer = newer.map(ToString::to_string).collect();
+        let newer: Vec<String> = newer.map(ToString::to_string).collect();
+        let json: serde_json::Value = serde_json::from_str(&plan.to_json()).expect("JSON");
+        let told = json["warnings"].as_array().expect("a list").iter();
+        let told = told.filter(|it| it["warning"] == "version-passed-over" && it["is"].is_string());
+        assert_eq!(told.count(), newer.len(), "{json}");
         (plan.models[0].package.clone(), newer)
     }
 }
