@@ -92,6 +92,7 @@ fn profile(package: &Package) -> Profile {
             board: "host".to_owned(),
             machine: punctual_device_cpu::machine(),
             package: package.hash().to_string(),
+            timing: package.timing().to_string(),
             power_mode: "default".to_owned(),
             clocks: punctual_device_cpu::clocks(),
         },

@@ -200,19 +200,12 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        let hash = package.hash().to_string();
-        let readable = self
-            .inputs
-            .profiles
-            .iter()
-            .filter_map(|input| input.profile.as_ref().ok());
-        let profiles: Vec<&Profile> = readable.filter(|p| p.key.package == hash).collect();
+        let found = input.candidates(package, &self.inputs.profiles);
+        let profiles: Vec<&Profile> = found.into_iter().map(|it| it.profile).collect();
         if profiles.is_empty() {
-            let (model, package) = (raw.name.value.clone(), hash);
-            problems.add(
-                &raw.name.place,
-                ModelRule::ProfileMissing { model, package },
-            );
+            let missing =
+                ModelRule::no_profile(&raw.name.value, input, package, &self.inputs.profiles);
+            problems.add(&raw.name.place, missing);
             return None;
         }
         let prefixes = package.stage_prefixes().iter().enumerate();

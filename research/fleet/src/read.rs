@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use punctual_diagnostics::{Diagnostics, Problems, read_text};
 use punctual_model::Package;
-use punctual_plan::{PackageInput, inside, read_profile};
+use punctual_plan::{PackageInput, ProfileInput, inside, read_profile};
 
 use crate::file::{File, RawModel};
 use crate::inputs::FleetInputs;
@@ -41,10 +41,13 @@ impl FleetInputs {
         if known.all(|known| known.path != package.value) {
             let read = Package::read(&path).map_err(Arc::new);
             if let Ok(read) = &read {
-                self.profiles.extend(inside(read, &path));
+                let inside = inside(read, &path);
+                self.profiles
+                    .extend(inside.map(|profile| of(&package.value, profile)));
             }
             self.packages.push(PackageInput {
                 path: package.value.clone(),
+                version: None,
                 package: read,
                 layout: None,
                 footprints: BTreeMap::new(),
@@ -63,8 +66,17 @@ impl FleetInputs {
         };
         for profile in profiles {
             if self.profiles.iter().all(|known| known.path != profile) {
-                self.profiles.push(read_profile(profile));
+                let profile = read_profile(profile);
+                self.profiles.push(of(&package.value, profile));
             }
         }
+    }
+}
+
+/// A profile that is for a package, wherever it lies.
+fn of(package: &str, profile: ProfileInput) -> ProfileInput {
+    ProfileInput {
+        lies_with: Some(package.to_owned()),
+        ..profile
     }
 }

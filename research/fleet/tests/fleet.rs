@@ -148,6 +148,7 @@ fn a_package_with_its_profile_is_a_model() {
         text: text.to_owned(),
         packages: vec![PackageInput {
             path: "signs.punctual".into(),
+            version: None,
             package: Ok(package.clone()),
             layout: None,
             footprints: BTreeMap::new(),
@@ -161,6 +162,7 @@ fn a_package_with_its_profile_is_a_model() {
     ));
     inputs.profiles = vec![ProfileInput {
         path: "signs.profile.json".into(),
+        lies_with: None,
         profile: Ok(crate::fixture::profile(&package)),
     }];
     let plan = FleetPlan::build(&inputs).unwrap_or_else(|errors| panic!("{errors}"));

@@ -1,4 +1,4 @@
-//! The demo's profiles, kept in the user's cache folder: keyed by machine and package, so that
+//! The demo's profiles, kept in the user's cache folder: keyed by machine and network, so that
 //! another machine or another network is measured anew.
 
 use std::collections::BTreeMap;
@@ -148,7 +148,7 @@ fn keep(profile: &Profile, path: &Path) -> Result<(), ProfileError> {
     profile.write(path)
 }
 
-/// Whether `profile` was measured here, for this package, and has all that is needed.
+/// Whether `profile` was measured here, for this network, and has all that is needed.
 fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Package) -> bool {
     let stages = package.network().stages.len() as u8;
     let sizes = wanted.on(DeviceKind::Cpu);
@@ -164,7 +164,7 @@ fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Pac
         && profile
             .changed_settings(&punctual_device_cpu::clocks(), &settings)
             .is_empty()
-        && profile.key.package == package.hash().to_string()
+        && profile.key.is_of(package)
         && (0..stages).all(|stage| {
             sizes.batches.iter().all(|batch| {
                 let mut units = sizes.units.iter();
@@ -181,7 +181,7 @@ fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Pac
         })
 }
 
-/// Where the profile of `job` is kept: by package, machine, and the other networks that are measured together with it.
+/// Where the profile of `job` is kept: by network, machine, and the other networks that are measured together with it.
 fn kept_at(job: &Job, all: &[Job]) -> Option<PathBuf> {
     let machine: String = punctual_device_cpu::machine()
         .chars()
@@ -196,7 +196,7 @@ fn kept_at(job: &Job, all: &[Job]) -> Option<PathBuf> {
     let others = all.iter().filter(|other| other.file != job.file);
     let packages = [job].into_iter().chain(others);
     let packages: Vec<String> = packages
-        .map(|job| job.package.hash().to_string()[..16].to_owned())
+        .map(|job| job.package.timing().to_string()[..16].to_owned())
         .collect();
     Some(folder()?.join(format!("{}-{machine}.profile.json", packages.join("-"))))
 }

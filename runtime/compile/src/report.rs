@@ -6,6 +6,7 @@ mod input;
 mod kinds;
 
 use std::fmt;
+use std::path::PathBuf;
 
 use punctual_core::Confidence;
 use punctual_model::{
@@ -142,6 +143,10 @@ pub enum Note {
     NoCalibration,
     /// The package that is replaced had records, and this one has none.
     CalibrationDropped { samples: usize },
+    /// What was measured of the package that is replaced holds for this one, in these files.
+    ProfilesHold { files: Vec<PathBuf> },
+    /// It does not hold for this one.
+    ProfilesDropped { files: Vec<PathBuf> },
     /// A deeper exit is not better than the one before it on the calibration samples.
     NoGain { exit: usize },
 }
@@ -181,7 +186,7 @@ impl fmt::Display for Note {
             Self::Input { what } => f.write_str(what),
             Self::NoConfidence { exit } => write!(
                 f,
-                "{exit} has no confidence: how deep a request goes depends on time alone (an output {exit}/confidence would say how sure it is)"
+                "{exit} has no number that says how sure its answer is: a frame goes as deep as its time allows, never less since it is sure enough (an output {exit}/confidence from 0 to 1 would be that number)"
             ),
             Self::FixedBatch { batch } => write!(
                 f,
@@ -217,7 +222,17 @@ impl fmt::Display for Note {
             ),
             Self::CalibrationDropped { samples } => write!(
                 f,
-                "warning: the package that this one replaces had calibration records of {samples} samples; calibrate again, or give the records with --calibration"
+                "warning: the package that this one replaces had calibration records of {samples} samples, which are dropped: they were of its weights. Calibrate again with `punctual calibrate --into`, or give records of this network with --calibration"
+            ),
+            Self::ProfilesHold { files } => write!(
+                f,
+                "stays valid: {}; the network takes the same time as the one before it, since at most weights, names and calibration differ",
+                listed(files)
+            ),
+            Self::ProfilesDropped { files } => write!(
+                f,
+                "warning: no longer valid: {}; the stages, operators or shapes are others than those that were measured. Measure again with `punctual profile`",
+                listed(files)
             ),
             Self::NoGain { exit } => {
                 write!(
@@ -228,6 +243,11 @@ impl fmt::Display for Note {
             }
         }
     }
+}
+
+fn listed(files: &[PathBuf]) -> String {
+    let files: Vec<String> = files.iter().map(|it| it.display().to_string()).collect();
+    files.join(", ")
 }
 
 const THRESHOLDS: [f64; 5] = [0.5, 0.7, 0.8, 0.9, 0.95];

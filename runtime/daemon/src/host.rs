@@ -61,6 +61,14 @@ fn available_memory() -> u64 {
         .unwrap_or(u64::MAX)
 }
 
+/// What a process has in memory now, in bytes; nothing of one that is not there or may not be seen.
+pub fn resident(pid: u32) -> u64 {
+    std::fs::read_to_string(format!("/proc/{pid}/status"))
+        .ok()
+        .and_then(|text| kibibytes(&text, "VmRSS:"))
+        .unwrap_or(0)
+}
+
 /// A figure of the kernel's files of `name: 12 kB` lines, in bytes.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;

@@ -78,7 +78,7 @@ pub use last_good::keep;
 pub use limits::LimitError;
 pub use options::{AFTER_HELP, CONFIGURATION, ManifestSource, NoManifest, Options};
 pub use process::{Process, ProcessError};
-pub use reload::refuse_reload;
+pub use reload::reload;
 pub use report::{
     ClientReport, ClientsReport, DecisionReport, FailedReport, GpuReport, HomeReport,
     LatencyReport, LendingReport, LoanReport, MemoryReport, NoteReport, PartitionReport,

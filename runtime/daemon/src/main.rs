@@ -19,14 +19,15 @@ struct Arguments {
     #[command(flatten)]
     options: Options,
 
-    /// Serve nothing: explain why a daemon cannot be reloaded, and check whether the present manifest
-    /// would be served after a restart. For the service manager's `ExecReload=`.
-    #[arg(long)]
-    refuse_reload: bool,
+    /// Serve nothing: if the present manifest and all that it names can be served, have the daemon of this process id end in
+    /// order, so that the service manager starts it again; else leave it alone and say why. For the service manager's
+    /// `ExecReload=`.
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    reload: Option<u32>,
 
     /// Serve nothing: copy the manifest and all files that it names to this folder, for `--last-good`, if they can be served.
     /// For the service manager's `ExecStartPost=`.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["refuse_reload", "last_good"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["reload", "last_good"])]
     keep: Option<PathBuf>,
 }
 
@@ -43,10 +44,10 @@ fn main() -> ExitCode {
     };
     let policies = Policies::shipped();
     let options = &arguments.options;
-    let termination = match arguments.keep {
-        Some(folder) => punctual_daemon::keep(options, &policies, &folder),
-        None if arguments.refuse_reload => punctual_daemon::refuse_reload(options, &policies),
-        None => punctual_daemon::run(options, &policies),
+    let termination = match (arguments.keep, arguments.reload) {
+        (Some(folder), _) => punctual_daemon::keep(options, &policies, &folder),
+        (None, Some(daemon)) => punctual_daemon::reload(options, &policies, daemon),
+        (None, None) => punctual_daemon::run(options, &policies),
     };
     termination.into()
 }

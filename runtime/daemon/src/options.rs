@@ -136,14 +136,16 @@ EXAMPLES:
 SIGNALS:
   SIGTERM, SIGINT, SIGHUP, SIGQUIT
                     stop accepting, answer what was accepted, terminate; a second one
-                    terminates at once. (With nohup(1), SIGHUP is ignored.)
+                    terminates at once. (With nohup(1), SIGHUP is ignored.) The service
+                    manager then starts the daemon again, unless it sent the signal to stop it:
+                    SIGHUP has the manifest read again. --reload checks it before.
   SIGUSR1           write the report's present state to --report, and serve on.
   SIGUSR2           write what the black box has (`[recorder]`), and serve on.
   SIGALRM, SIGXFSZ, SIGTTOU and others that would end or stop it are ignored.
 
 TERMINATION CODES:
   0   clean: everything accepted was answered
-  1   a reload was refused (--refuse-reload); the manifest is valid
+  1   a reload (--reload) reached no daemon; the manifest is valid
   2   wrong usage of the command line
   3   the manifest or the plan made from it is invalid; nothing was started
   4   a file is missing, unreadable or damaged: manifest, package or profile

@@ -1,17 +1,23 @@
-//! Why a daemon is not reloaded: its plan is frozen at the start, since promises were tested against it and
-//! memory was sized by it. It reports to the service manager whether a restart would work.
+//! A reload: a daemon's plan is frozen at its start, since promises were tested against it and memory was sized by it. So the
+//! present configuration is checked by a process of its own, and only if it can be served does the daemon end in order,
+//! for the service manager to start it again.
 
-use log::info;
+use log::{error, info};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use punctual_events::message_ids;
-use punctual_plan::Policies;
+use punctual_plan::{Plan, Policies};
 use punctual_platform::logging;
 
-use crate::{Options, Termination, startup};
+use crate::options::ManifestSource;
+use crate::validate::validate;
+use crate::{Options, StartupError, Termination, host, startup};
 
-/// Says on standard error why nothing is reloaded, and whether a restart would work. The daemon that runs,
-/// if one does, is left alone.
+/// Checks the present configuration, and asks the daemon of this process id to end if it can be served; says on standard error
+/// what came of it. Otherwise the daemon is left alone.
 #[must_use]
-pub fn refuse_reload(options: &Options, policies: &Policies) -> Termination {
+pub fn reload(options: &Options, policies: &Policies, daemon: u32) -> Termination {
     let _last_words = logging::start("punctuald", message_ids(), &options.log);
     let source = options.manifest();
     let path = source.path.display();
@@ -20,17 +26,39 @@ pub fn refuse_reload(options: &Options, policies: &Policies) -> Termination {
     } else {
         ""
     };
-    info!(
-        "nothing was reloaded: the plan is frozen when the daemon starts. It continues to serve, unchanged"
-    );
-    match startup::plan(options, policies) {
-        Ok(_) => {
-            info!("{path}{copy} is valid: a restart would serve it");
-            Termination::ReloadRefused
-        }
+    let plan = match planned(&source, options, policies, daemon) {
+        Ok(plan) => plan,
         Err(error) => {
-            info!("a restart would not serve it, as {path}{copy} is not valid now: {error}");
-            error.termination()
+            error!(
+                "nothing was reloaded: {path}{copy} cannot be served now. The daemon continues to serve, unchanged: {error}"
+            );
+            return error.termination();
         }
+    };
+    if let Err(errno) = hang_up(daemon) {
+        error!("nothing was reloaded: process {daemon} cannot be told: {errno}");
+        return Termination::NotReloaded;
     }
+    info!(
+        "{path}{copy} is valid, plan {}: process {daemon} answers what it accepted and ends; the service manager starts it again",
+        &plan.hash.as_str()[..12]
+    );
+    Termination::Clean
+}
+
+/// As the next start would: with the memory that the daemon gives back.
+fn planned(
+    source: &ManifestSource,
+    options: &Options,
+    policies: &Policies,
+    daemon: u32,
+) -> Result<Plan, StartupError> {
+    let mut host = startup::host_of_the_daemon()?;
+    host.memory_bytes = host.memory_bytes.saturating_add(host::resident(daemon));
+    validate(source, options, policies, host).map(|validated| validated.plan)
+}
+
+fn hang_up(daemon: u32) -> Result<(), Errno> {
+    let pid = i32::try_from(daemon).map_err(|_| Errno::ESRCH)?;
+    kill(Pid::from_raw(pid), Signal::SIGHUP)
 }

@@ -1,6 +1,7 @@
 //! From a command line to a daemon that serves, phase by phase: lock → validate → reserve →
 //! pre-fault → pin and prioritise → seal the allocator → ready.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
@@ -74,6 +75,7 @@ pub fn host_of_the_daemon() -> Result<Host, StartupError> {
 pub fn run(options: &Options, policies: &Policies) -> Termination {
     // Before anything starts a thread.
     capabilities::give_up_after_starts(PRIORITY_MAX);
+    be_found();
     let _last_words = logging::start("punctuald", message_ids(), &options.log);
     match start(options, policies) {
         Ok(daemon) => daemon.run(),
@@ -83,6 +85,13 @@ pub fn run(options: &Options, policies: &Policies) -> Termination {
             say(&DaemonEvent::NotStarted { error });
             termination
         }
+    }
+}
+
+/// Names the process as other daemons look for it, which `punctual daemon` is not by itself.
+fn be_found() {
+    if let Ok(name) = CString::new(rivals::DAEMON) {
+        let _ = nix::sys::prctl::set_name(&name);
     }
 }
 
@@ -360,7 +369,7 @@ fn watchdog(threads: &mut Threads, plan: &Plan, probes: &[StallProbe]) -> Watchd
     Watchdog::new(watched, bound_ns, clock::now_ns(), who_has)
 }
 
-/// Says which real-time threads of others may run on the plan's cores, as far as that can be seen.
+/// Says which real-time threads and daemons of others may run on the plan's cores, as far as that can be seen.
 fn tell_rivals(plan: &Plan, seen: &Sighting) {
     let mut cores: Vec<u16> = plan.threads.iter().map(|thread| thread.core).collect();
     cores.extend(&plan.housekeeping_cores);

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Termination {
     Clean,
-    /// A reload was refused, as it always is; the manifest that would be served is valid.
-    ReloadRefused,
+    /// A reload reached no daemon; the manifest that would be served is valid.
+    NotReloaded,
     /// The manifest or the plan made from it is invalid.
     InvalidPlan,
     /// The manifest, a package or a profile is missing, unreadable or damaged.
@@ -30,7 +30,7 @@ impl Termination {
     /// All of them, for tests and documentation.
     pub const ALL: [Self; 10] = [
         Self::Clean,
-        Self::ReloadRefused,
+        Self::NotReloaded,
         Self::InvalidPlan,
         Self::MissingFile,
         Self::Resources,
@@ -46,7 +46,7 @@ impl Termination {
     pub const fn code(self) -> u8 {
         match self {
             Self::Clean => 0,
-            Self::ReloadRefused => 1,
+            Self::NotReloaded => 1,
             Self::InvalidPlan => 3,
             Self::MissingFile => 4,
             Self::Resources => 5,

@@ -31,7 +31,7 @@ impl Validated {
             .inputs
             .packages
             .iter()
-            .find(|input| Path::new(&input.path) == path)
+            .find(|input| Path::new(input.file()) == path)
             .and_then(|input| input.package.as_ref().ok());
         package.expect("a plan's packages were read")
     }

@@ -168,7 +168,7 @@ fn a_start_that_waits_for_a_core_says_who_has_it_and_is_ready_when_it_is_free() 
         let line = lines.find(|line| line.contains(words));
         line.unwrap_or_else(|| panic!("it ended without {words:?}"))
     };
-    assert!(said("real-time threads of others may keep").contains("thread \"hog\""));
+    assert!(said("threads of others may keep").contains("thread \"hog\""));
     // For the first thread of the plan that the core is needed for.
     let waits = said("the start waits for thread ");
     assert!(waits.contains("thread \"hog\" (fifo 97"), "{waits}");

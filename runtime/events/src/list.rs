@@ -130,7 +130,7 @@ events! {
 
         RivalsSeen { threads: String }
             is "rivals-seen", Warn from Startup,
-            says "real-time threads of others may keep the plan's cores from the daemon's threads: {threads}";
+            says "threads of others may keep the plan's cores from the daemon's threads: {threads}";
 
         RivalsUnseen { reason: String }
             is "rivals-unseen", Info from Startup,

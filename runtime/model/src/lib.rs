@@ -36,6 +36,7 @@ mod shape;
 mod share;
 mod solution;
 mod tensor;
+mod timing;
 mod validate;
 
 pub use border::Border;
@@ -76,4 +77,5 @@ pub use shape::{ShapeError, window_output};
 pub use share::{Carried, cut_where_they_part};
 pub use solution::{SolutionChoice, SolutionMemory};
 pub use tensor::{Tensor, TensorId, WeightRange};
+pub use timing::TimingHash;
 pub use validate::{ExitError, NetworkError, OperatorError, StageError};

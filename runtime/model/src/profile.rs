@@ -10,7 +10,7 @@ use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{SolutionChoice, SolutionMemory};
+use crate::{Package, SolutionChoice, SolutionMemory};
 
 /// The version of the profile file that this program writes and reads.
 const VERSION: u32 = 2;
@@ -257,12 +257,41 @@ pub struct ProfileKey {
     pub board: String,
     /// Processor model and instruction set the kernels chose.
     pub machine: String,
+    /// The package that was measured, by its hash.
     pub package: String,
+    /// What of that package determines time ([`Network::timing`](crate::Network::timing)): the figures hold for each package
+    /// of which this is the same. Empty in profiles of earlier versions, which hold for the measured package alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub timing: String,
     /// Power mode, or `default`.
     pub power_mode: String,
     /// What governs the clocks and how far they go, as the machine tells, or `unknown`. Figures of other clocks are used, with
     /// a warning.
     pub clocks: String,
+}
+
+impl ProfileKey {
+    /// Whether a measurement under one key takes the place of one under the other.
+    #[must_use]
+    pub fn holds_as(&self, other: &Self) -> bool {
+        let conditions = |key: &Self| {
+            [&key.board, &key.machine, &key.power_mode, &key.clocks].map(String::clone)
+        };
+        let same_timing = !self.timing.is_empty() && self.timing == other.timing;
+        conditions(self) == conditions(other) && (same_timing || self.package == other.package)
+    }
+
+    /// Whether the figures are of such a package: of its stages, whatever its weights are.
+    #[must_use]
+    pub fn is_of(&self, package: &Package) -> bool {
+        self.timing == package.timing().to_string() || self.is_with_weights_of(package)
+    }
+
+    /// Whether they were measured with the very weights of that package.
+    #[must_use]
+    pub fn is_with_weights_of(&self, package: &Package) -> bool {
+        self.package == package.hash().to_string()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -471,7 +500,7 @@ impl Profile {
     /// on another device the processor prepares frames, and runs none.
     #[must_use]
     pub fn or_stages_of(self, earlier: &Self) -> Self {
-        if !self.stages.is_empty() || self.key != earlier.key {
+        if !self.stages.is_empty() || !self.key.holds_as(&earlier.key) {
             return self;
         }
         let mut merged = earlier.clone();
@@ -596,6 +625,7 @@ mod tests {
                 board: word("host"),
                 machine: word("model avx2"),
                 package: word("00"),
+                timing: word("11"),
                 power_mode: word("default"),
                 clocks: word("unknown"),
             },

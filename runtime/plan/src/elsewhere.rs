@@ -12,7 +12,8 @@ use crate::inputs::{
     Accounts, Board, DeviceKind, Host, HostCores, PackageInput, PlanInputs, Policies, ProfileInput,
 };
 use crate::manifest::{Account, Manifest, RawAccess};
-use crate::read::{Files, board_named, of_packages, open, read_packages, read_profile};
+use crate::read::{Files, board_named, conditions, of_packages, open, read_packages, read_profile};
+use crate::versions::Servable;
 
 /// Floats of the vectors that the kernels for AArch64 have.
 const AARCH64_LANES: u8 = 4;
@@ -98,8 +99,14 @@ impl PlanInputs {
         let board = board_named(board, &Place::default(), files, of_board())?;
         let mut problems = of_board();
         let lanes = if board.is_jetson() { AARCH64_LANES } else { 0 };
-        let packages = read_packages(&manifest, files, lanes);
-        let profiles = profiles_for(&board, &packages, profiles, files);
+        let named = profiles.iter().map(|path| files.read_instead_of(path));
+        let named: Vec<ProfileInput> = named.map(read_profile).collect();
+        let servable = Servable {
+            conditions: conditions(&manifest, &board, None),
+            named: &named,
+        };
+        let packages = read_packages(&manifest, files, lanes, &servable);
+        let profiles = profiles_for(&board, &packages, named, files);
         check_devices(&manifest, &mut problems);
         let host = host(&board, &manifest, &profiles, lanes, &mut problems);
         let Some(host) = host.filter(|_| problems.count() == 0) else {
@@ -122,15 +129,14 @@ impl PlanInputs {
 fn profiles_for(
     board: &Board,
     packages: &[PackageInput],
-    named: &[PathBuf],
+    named: Vec<ProfileInput>,
     files: &Files,
 ) -> Vec<ProfileInput> {
     if !named.is_empty() {
-        let named = named.iter().map(|path| files.read_instead_of(path));
-        return named.map(read_profile).collect();
+        return named;
     }
     let of_board = packages.iter().map(|input| {
-        let package = files.locate(Path::new(&input.path));
+        let package = files.locate(Path::new(input.file()));
         package.with_extension(format!("{}.profile.json", board.name))
     });
     let of_board = of_board.filter(|path| path.exists()).map(read_profile);

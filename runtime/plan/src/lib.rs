@@ -17,6 +17,7 @@ mod needs;
 mod plan;
 mod read;
 mod resolve;
+mod versions;
 
 pub use punctual_diagnostics::Diagnostics;
 
@@ -29,9 +30,9 @@ pub use budget::{
 };
 pub use elsewhere::ElsewhereRule;
 pub use inputs::{
-    Accounts, BATCH_SIZES, Board, DeviceKind, Difference, Fact, Gpu, GpuHost, Host, HostCores,
-    OrtHost, PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, PowerMode,
-    ProfileInput, Releases, Source, UnknownSource, WrittenPolicyError,
+    Accounts, BATCH_SIZES, Board, Candidate, DeviceKind, Difference, Fact, Gpu, GpuHost, Host,
+    HostCores, Nearness, OrtHost, PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice,
+    PolicyRule, PowerMode, ProfileInput, Releases, Source, UnknownSource, WrittenPolicyError,
 };
 pub use manifest::{
     Defaulted, LeaderWait, METRICS_SUFFIX, Margins, Payloads, RecorderMode, RecorderPlan,
@@ -46,6 +47,7 @@ pub use resolve::{
     PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule, Reservation, Role, TaskRule,
     ThreadPlan, UnitUse, VectorPlan, VectorRule,
 };
+pub use versions::{Choice, PassedOver, Version, WhyNot, newest, versions};
 
 use punctual_diagnostics::Problems;
 

@@ -8,8 +8,9 @@ use punctual_diagnostics::{Diagnostics, Invalid, Place, Problems, Rule, read_tex
 use punctual_model::{Package, Profile};
 use thiserror::Error;
 
-use crate::inputs::{Board, Host, PackageInput, PlanInputs, Policies, ProfileInput};
+use crate::inputs::{Board, Conditions, Host, PackageInput, PlanInputs, Policies, ProfileInput};
 use crate::manifest::{self, Manifest};
+use crate::versions::{self, Chosen, Servable};
 
 /// A board of which there is no file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -89,7 +90,7 @@ impl PlanInputs {
     /// none is, those inside each package, then those next to it (`signs.punctual`:
     /// `signs.profile.json`, `signs.gpu.profile.json` of the GPU, `signs.ort.profile.json` of ONNX Runtime). The board is
     /// one that is part of the program, or else the file `boards/NAME.toml` next to the manifest. `policies` are
-    /// those that the manifest may name.
+    /// those that the manifest may name. A package that is a folder is the newest version in it that can be served.
     pub fn read(
         manifest_path: &Path,
         profiles: &[PathBuf],
@@ -118,12 +119,17 @@ impl PlanInputs {
             return Err(problems.into_errors());
         };
         let board = board_named(&name.value, &name.place, files, problems)?;
-        let packages = read_packages(&manifest, files, host.lanes);
-        let profiles = if profiles.is_empty() {
+        let named = profiles.iter().map(|path| files.read_instead_of(path));
+        let named: Vec<ProfileInput> = named.map(read_profile).collect();
+        let servable = Servable {
+            conditions: conditions(&manifest, &board, Some(&host.machine)),
+            named: &named,
+        };
+        let packages = read_packages(&manifest, files, host.lanes, &servable);
+        let profiles = if named.is_empty() {
             of_packages(&packages, files)
         } else {
-            let named = profiles.iter().map(|path| files.read_instead_of(path));
-            named.map(read_profile).collect()
+            named
         };
         Ok(Self {
             manifest_path: manifest_path.to_owned(),
@@ -141,7 +147,7 @@ impl PlanInputs {
     #[must_use]
     pub fn files(&self, files: &Files) -> BTreeSet<PathBuf> {
         let packages = self.packages.iter();
-        let packages = packages.map(|input| files.locate(Path::new(&input.path)));
+        let packages = packages.map(|input| files.locate(Path::new(input.file())));
         let profiles = self.profiles.iter().map(|input| input.path.clone());
         let board = Some(board_file(&self.board.name, files));
         let board = board.filter(|_| Board::builtin(&self.board.name).is_none());
@@ -173,16 +179,44 @@ pub(crate) fn board_named(
     Err(problems.into_errors())
 }
 
+/// What a profile must be of, on this board.
+pub(crate) fn conditions<'a>(
+    manifest: &'a Manifest,
+    board: &'a Board,
+    machine: Option<&'a str>,
+) -> Conditions<'a> {
+    let power_mode = manifest.daemon.power_mode.as_ref();
+    Conditions {
+        board: &board.name,
+        machine,
+        power_mode: power_mode.map_or(board.default_power_mode(), |mode| &mode.value),
+    }
+}
+
 /// Every package once, in the manifest's order.
-pub(crate) fn read_packages(manifest: &Manifest, files: &Files, lanes: u8) -> Vec<PackageInput> {
+pub(crate) fn read_packages(
+    manifest: &Manifest,
+    files: &Files,
+    lanes: u8,
+    servable: &Servable<'_>,
+) -> Vec<PackageInput> {
     let mut packages: Vec<PackageInput> = Vec::new();
     for path in manifest.models.iter().filter_map(|m| m.package.as_ref()) {
         let path = &path.value;
         if packages.iter().all(|known| known.path != *path) {
-            let package = Package::read(&files.locate(Path::new(path))).map_err(Arc::new);
+            let file = files.locate(Path::new(path));
+            let Chosen { package, choice } = if file.is_dir() {
+                versions::choose(path, &file, servable)
+            } else {
+                Chosen {
+                    package: Package::read(&file).map_err(Arc::new),
+                    choice: None,
+                }
+            };
             let layout = package.as_ref().ok().and_then(|p| p.layout(lanes).cloned());
             packages.push(PackageInput {
                 path: path.clone(),
+                version: choice,
                 package,
                 layout,
                 footprints: BTreeMap::new(),
@@ -197,11 +231,17 @@ pub(crate) fn read_packages(manifest: &Manifest, files: &Files, lanes: u8) -> Ve
 pub(crate) fn of_packages(packages: &[PackageInput], files: &Files) -> Vec<ProfileInput> {
     let mut profiles = Vec::new();
     for input in packages {
-        let path = files.locate(Path::new(&input.path));
-        if let Ok(package) = &input.package {
-            profiles.extend(inside(package, &path));
-        }
-        profiles.extend(beside(&path));
+        let path = files.locate(Path::new(input.file()));
+        let inside = input.package.iter().flat_map(|p| inside(p, &path));
+        let around = if input.version.is_some() {
+            versions::profiles_in(&files.locate(Path::new(&input.path)), &path)
+        } else {
+            beside(&path)
+        };
+        profiles.extend(inside.chain(around).map(|profile| ProfileInput {
+            lies_with: Some(input.path.clone()),
+            ..profile
+        }));
     }
     profiles
 }
@@ -218,6 +258,7 @@ pub fn beside(path: &Path) -> Vec<ProfileInput> {
 pub fn inside(package: &Package, path: &Path) -> impl Iterator<Item = ProfileInput> {
     package.profiles().iter().map(|profile| ProfileInput {
         path: path.to_owned(),
+        lies_with: None,
         profile: Ok(profile.clone()),
     })
 }
@@ -225,6 +266,7 @@ pub fn inside(package: &Package, path: &Path) -> impl Iterator<Item = ProfileInp
 pub fn read_profile(path: PathBuf) -> ProfileInput {
     ProfileInput {
         profile: Profile::read(&path).map_err(Arc::new),
+        lies_with: None,
         path,
     }
 }

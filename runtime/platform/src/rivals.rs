@@ -1,8 +1,10 @@
-//! Real-time threads of other processes. One that may run on a core of ours can have it for as long as it likes, and the
-//! kernel reports it only to a process that asks.
+//! Real-time threads of other processes, and daemons as this one. A real-time thread that may run on a core of ours can have it for
+//! as long as it likes; another daemon, even of an ordinary user, keeps its cores busy. The kernel reports them only to a
+//! process that asks.
 //!
 //! Reads some files for each thread of the machine: for ordinary threads.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
@@ -99,6 +101,34 @@ impl Display for Rival {
     }
 }
 
+/// The name of a daemon's process, whichever program it is of: what another one is found by.
+pub const DAEMON: &str = "punctuald";
+
+/// Another daemon as this one, whether or not its threads are real-time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherDaemon {
+    pub pid: u32,
+    /// Those that it keeps threads to, rising.
+    pub cores: Vec<u16>,
+}
+
+impl OtherDaemon {
+    fn may_run_on(&self, cores: &[u16]) -> bool {
+        self.cores.iter().any(|core| cores.contains(core))
+    }
+}
+
+impl Display for OtherDaemon {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let cores = shown(&self.cores);
+        write!(
+            f,
+            "process {} {DAEMON:?}, another daemon (cores {cores})",
+            self.pid
+        )
+    }
+}
+
 /// Why there may be others than those that were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unseen {
@@ -128,6 +158,7 @@ impl Display for Unseen {
 pub struct Sighting {
     /// Those that run first, then the most urgent ones.
     pub rivals: Vec<Rival>,
+    pub daemons: Vec<OtherDaemon>,
     /// None if all threads were seen.
     pub unseen: Option<Unseen>,
 }
@@ -140,10 +171,31 @@ impl Sighting {
             .filter(move |rival| rival.may_run_on(cores))
     }
 
-    /// Those on these cores in words, the most important ones by name; none if there are none.
+    /// Daemons that keep threads to any of these cores.
+    pub fn daemons_on(&self, cores: &[u16]) -> impl Iterator<Item = &OtherDaemon> {
+        let daemons = self.daemons.iter();
+        daemons.filter(move |daemon| daemon.may_run_on(cores))
+    }
+
+    /// Without what another sighting has, too.
+    #[must_use]
+    pub fn since(mut self, before: &Self) -> Self {
+        self.rivals
+            .retain(|rival| before.rivals.iter().all(|known| known.tid != rival.tid));
+        self.daemons
+            .retain(|daemon| before.daemons.iter().all(|known| known.pid != daemon.pid));
+        self
+    }
+
+    /// Those on these cores in words, the most important ones by name; none if there are none. A daemon's threads are named as
+    /// one.
     #[must_use]
     pub fn named(&self, cores: &[u16]) -> Option<String> {
-        let mut names: Vec<String> = self.on(cores).map(Rival::to_string).collect();
+        let daemons: Vec<&OtherDaemon> = self.daemons_on(cores).collect();
+        let others = self.on(cores);
+        let others = others.filter(|rival| daemons.iter().all(|daemon| daemon.pid != rival.pid));
+        let daemon_names = daemons.iter().map(ToString::to_string);
+        let mut names: Vec<String> = daemon_names.chain(others.map(Rival::to_string)).collect();
         let more = names.len().saturating_sub(NAMED_MAX);
         names.truncate(NAMED_MAX);
         if more > 0 {
@@ -157,10 +209,10 @@ impl Sighting {
     pub fn who_has(&self, cores: &[u16]) -> String {
         match (self.named(cores), self.unseen) {
             (Some(named), None) => {
-                format!("real-time threads of others there: {named}")
+                format!("threads of others there: {named}")
             }
             (Some(named), Some(unseen)) => {
-                format!("real-time threads of others there: {named}; {unseen}")
+                format!("threads of others there: {named}; {unseen}")
             }
             (None, None) => "no real-time thread of another process may run there".to_owned(),
             (None, Some(unseen)) => format!("who may run there cannot be seen: {unseen}"),
@@ -195,22 +247,24 @@ impl Files for Here {
     }
 }
 
-/// The real-time threads of all processes but this one, now.
+/// The real-time threads and daemons of all processes but this one, now.
 #[must_use]
 pub fn here() -> Sighting {
     among(&Here, Some(std::process::id()))
 }
 
-/// The real-time threads of a machine, without those of the kernel and of process `own`.
+/// The real-time threads and daemons of a machine, without those of the kernel and of process `own`.
 #[must_use]
 pub fn among(files: &impl Files, own: Option<u32>) -> Sighting {
     let mut sighting = Sighting {
         rivals: Vec::new(),
+        daemons: Vec::new(),
         unseen: (!sees_kernel(files)).then_some(Unseen::Hidden),
     };
     let mut left = THREADS_MAX;
     for pid in numbers(files, "/proc").filter(|pid| Some(*pid) != own) {
         let mut process = None;
+        sighting.daemons.extend(daemon(files, pid));
         for tid in numbers(files, &format!("/proc/{pid}/task")) {
             let Some(rest) = left.checked_sub(1) else {
                 sighting.unseen.get_or_insert(Unseen::TooMany);
@@ -242,6 +296,25 @@ fn sees_kernel(files: &impl Files) -> bool {
 fn numbers(files: &impl Files, folder: &str) -> impl Iterator<Item = u32> {
     let names = files.names(folder).into_iter();
     names.filter_map(|name| name.parse().ok())
+}
+
+/// Process `pid`, if it is a daemon.
+fn daemon(files: &impl Files, pid: u32) -> Option<OtherDaemon> {
+    let name = files.text(&format!("/proc/{pid}/comm"))?;
+    if name.trim_end() != DAEMON {
+        return None;
+    }
+    let folder = format!("/proc/{pid}/task");
+    let threads = numbers(files, &folder);
+    let allowed = threads.filter_map(|tid| {
+        let status = files.text(&format!("{folder}/{tid}/status"))?;
+        allowed_cores(&status)
+    });
+    // The others are ordinary ones, which run wherever there is room.
+    let kept = allowed.filter(|cores| cores.len() == 1);
+    let cores: BTreeSet<u16> = kept.flatten().collect();
+    let cores = cores.into_iter().collect();
+    Some(OtherDaemon { pid, cores })
 }
 
 /// Thread `tid`, if it is a rival. `process` keeps the name of its process for the next one.
@@ -432,6 +505,29 @@ mod tests {
         assert_eq!(seen.named(&[4]), None);
         let nobody = "no real-time thread of another process may run there";
         assert_eq!(seen.who_has(&[4]), nobody);
+    }
+
+    #[test]
+    fn another_daemon_is_named_as_one_with_its_cores_even_if_no_thread_of_it_is_real_time() {
+        let ordinary = |name| stat(name, 'S', 0, 1, 0, 0);
+        let machine = Recorded::whole()
+            .file("/proc/80/comm", "punctuald\n")
+            .thread(80, 80, &ordinary("punctuald"), "0-3")
+            .thread(80, 81, &ordinary("main/0"), "1")
+            .thread(80, 82, &stat("main/1", 'R', 0, 2, 44, FIFO), "2")
+            .file("/proc/90/comm", "punctual\n")
+            .thread(90, 91, &ordinary("punctual"), "1");
+        let seen = among(&machine, None);
+        let words = "process 80 \"punctuald\", another daemon (cores 1-2)";
+        assert_eq!(seen.named(&[1]).as_deref(), Some(words));
+        assert_eq!(seen.named(&[2]).as_deref(), Some(words));
+        assert_eq!(seen.named(&[0, 3]), None, "no thread is kept there");
+        assert_eq!(among(&machine, Some(80)).daemons, []);
+        assert_eq!(seen.clone().since(&seen).named(&[1, 2]), None);
+        assert_eq!(
+            seen.since(&Sighting::default()).named(&[1]).as_deref(),
+            Some(words)
+        );
     }
 
     #[test]

@@ -50,7 +50,8 @@ Which files say what is right depends on the package's answer (docs/calibration.
 Take samples that were used neither for training nor for choosing anything, and that look like what the cameras will see: the
 scheduler relies on these figures. The records (confidence of each exit and quality of its answer for each sample) are what
 its expected accuracies are computed from. With --temperature each exit's scores are first divided by the number that makes its
-confidence meet its accuracy; the division is folded into the package's weights, and changes no answer.
+confidence meet its accuracy; the division is folded into the package's weights, and changes no answer. Profiles in the package
+and beside it stay valid: neither records nor weights take time.
 
 TERMINATION CODES: 0 done; 3 the package, a sample or its truth is invalid; 4 a file is missing,
 unreadable or cannot be written.")]
@@ -418,6 +419,7 @@ fn write_package(
     temperatures: Option<&[f64]>,
 ) -> Result<(), Error> {
     let lanes: Vec<u8> = package.images().iter().map(WeightImage::lanes).collect();
+    let profiles = package.profiles().to_vec();
     let mut network = package.network().clone();
     for (exit, &temperature) in temperatures.unwrap_or_default().iter().enumerate() {
         network.divide_scores(exit, temperature)?;
@@ -426,7 +428,8 @@ fn write_package(
         path: path.to_owned(),
         source,
     })?;
-    write(path, &images::add(package, &lanes)?.encode())
+    let package = images::add(package, &lanes)?.keeping(profiles);
+    write(path, &package.encode())
 }
 
 fn write_others(options: &Options, report: &Report, records: &Calibration) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use punctual_device::profile::{MeasureError, Subject};
 use punctual_device::verify;
 use punctual_device_cpu::{CpuProvider, LowerError, StartError, image_layout, lanes};
 use punctual_kernels::Isa;
-use punctual_model::{AnswerKind, Disagreement, Network, Package, PackageError, Verified};
+use punctual_model::{AnswerKind, Disagreement, Network, Package, PackageError, Profile, Verified};
 use punctual_platform::affinity;
 use punctual_platform::output::{self, OutputError};
 use punctual_report::Table;
@@ -23,7 +23,7 @@ use super::inspect::Packed;
 use crate::measure;
 use clap::builder::PossibleValuesParser;
 use punctual_device_cpu::images::{self, AARCH64_LANES, ImageError};
-use punctual_plan::Board;
+use punctual_plan::{Board, ProfileInput, inside};
 use punctual_platform::termination::{Terminates, Termination};
 
 /// What to compile, and where to put it.
@@ -46,7 +46,7 @@ such names there is one exit with all outputs. What is not beyond doubt must be 
 normalised, and what an answer is:
 
   classes      one of several: class and confidence by softmax of the scores (the only output, or exit_0/scores)
-  labels       any of several: by the logistic function, unless the network ends in one
+  labels       any of several: by the logistic function of each score, which is left out where the ONNX file has it already
   detections   objects: the tensors
   none         something else: the tensors
 
@@ -89,6 +89,9 @@ An options file can say all of it; options on the command line come before it:
   classes = [\"stop\", \"give way\"]     # optional
   reduce = [\"mask=argmax\"]           # optional
   [output.detections]                # optional: the keys above
+
+In place of a package, a new one keeps its profiles, and those beside it stay valid, if it takes the same time: other weights of
+the same network do. Calibration records are of the weights, and are dropped. The report says what stays and what does not.
 
 With --verify, what this processor's kernels answer at batch 1 and 8, on drawn inputs and with memory overwritten before each
 stage, is compared with the reference interpreter, and a package that would answer wrongly is not written. `punctual profile`
@@ -344,11 +347,13 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let lanes = options.lanes();
     let memory = Memory::of(package.network()).map_err(ImageError::from)?;
     let package = images::add(package, &lanes)?;
+    let replaced = Replaced::at(&output);
+    report.notes.extend(replaced.notes(&package));
+    let package = package.keeping(replaced.profiles());
     // With the packed weights it is another.
     report.package = package.hash();
     let mut packed = Packed::all(&package);
     packed.retain(|packed| packed.pages.is_some());
-    report.notes.extend(dropped(&output, &package));
     let verified = options.verify.then(|| verified(&package)).transpose()?;
     package.write(&output)?;
     if options.json {
@@ -380,12 +385,55 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// A word on calibration records that a package at this place has and the new one lacks.
-fn dropped(output: &Path, package: &Package) -> Option<Note> {
-    let replaced = Package::read(output).ok()?;
-    let samples = replaced.calibration().samples.len();
-    let is_lost = samples > 0 && package.calibration().samples.is_empty();
-    is_lost.then_some(Note::CalibrationDropped { samples })
+/// What is where the package goes.
+struct Replaced {
+    package: Option<Package>,
+    /// In the package, and next to it.
+    profiles: Vec<ProfileInput>,
+}
+
+impl Replaced {
+    fn at(output: &Path) -> Self {
+        let package = Package::read(output).ok();
+        let inside = package.iter().flat_map(|package| inside(package, output));
+        Self {
+            profiles: inside.chain(punctual_plan::beside(output)).collect(),
+            package,
+        }
+    }
+
+    /// Those in the package.
+    fn profiles(&self) -> Vec<Profile> {
+        let package = self.package.as_ref();
+        package.map_or_else(Vec::new, |package| package.profiles().to_vec())
+    }
+
+    /// What of it is lost with the new package, and which measurements hold for that, too.
+    fn notes(&self, package: &Package) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let samples = |of: &Package| of.calibration().samples.len();
+        let recorded = self.package.as_ref().map_or(0, samples);
+        if recorded > 0 && samples(package) == 0 {
+            notes.push(Note::CalibrationDropped { samples: recorded });
+        }
+        let files = |is_valid: bool| -> Vec<PathBuf> {
+            let readable = self.profiles.iter().filter(|input| {
+                let profile = input.profile.as_ref();
+                profile.is_ok_and(|profile| profile.key.is_of(package) == is_valid)
+            });
+            let mut files: Vec<PathBuf> = readable.map(|input| input.path.clone()).collect();
+            files.dedup();
+            files
+        };
+        let [hold, dropped] = [files(true), files(false)];
+        if !hold.is_empty() {
+            notes.push(Note::ProfilesHold { files: hold });
+        }
+        if !dropped.is_empty() {
+            notes.push(Note::ProfilesDropped { files: dropped });
+        }
+        notes
+    }
 }
 
 /// What of its answers agrees with the reference interpreter.

@@ -25,10 +25,11 @@ Shows what a client sends with each frame and gets at each exit, what each stage
 the weights are packed, and the profiles in the package and beside it. Verifies every hash in the
 file. Changes nothing.
 
-The package's hash names its content: packages of equal hash are equal, but for their profiles. Plans and
-profiles name a package by it. The hash of a stage names all that is computed up to its end.
+The package's hash names its content: packages of equal hash are equal, but for their profiles. Plans name a
+package by it. `timing` names what of it determines how long its stages take, which is all but weights, names and calibration
+records: profiles hold for packages of equal timing. The hash of a stage names all that is computed up to its end.
 
-JSON: {file, bytes, format, name, package, input {kind, channels, height, width, mean, std}, vectors
+JSON: {file, bytes, format, timing, name, package, input {kind, channels, height, width, mean, std}, vectors
 [{name, length}], answer, classes, exits [{stage, outputs [{name, element, shape, bytes}], confidence}],
 stages [{hash, same_as, operators, parameters, weight_bytes, multiplications, carried_bytes,
 workspace_bytes, accuracy}], kinds, parameters, weight_bytes, thresholds, notes, class_names, batch_max,
@@ -36,7 +37,7 @@ packed [{lanes, weight_bytes, pages, request_bytes, workspace_bytes}], calibrati
 [{file, current, profile}]}. `package` is the hash. `same_as`: the first stage that computes the same with
 the same weights, or null. Weights that several operators have count once. `confidence`: author (an output of the network), softmax, sigmoid, probability or
 null. `pages`: null if weights are packed at start. `profile`: as `punctual profile` writes it, or the
-`problem` with the file. `current`: whether it is of this package.
+`problem` with the file. `current`: whether it holds for this package.
 
 TERMINATION CODES: 0 done; 3 the file is no package, is damaged, or has another format version; 4 it is
 missing or unreadable.")]
@@ -94,6 +95,7 @@ struct Inspected {
     file: PathBuf,
     bytes: u64,
     format: u32,
+    timing: String,
     #[serde(flatten)]
     report: CompileReport,
     class_names: Vec<String>,
@@ -119,7 +121,7 @@ pub(super) struct Packed {
 #[derive(Serialize)]
 struct Measured {
     file: PathBuf,
-    /// Whether it is of this package as it is.
+    /// Whether it holds for this package as it is.
     current: bool,
     #[serde(flatten)]
     content: Content,
@@ -139,18 +141,20 @@ impl Inspected {
             path: path.to_owned(),
             source,
         })?;
-        let hash = package.hash().to_string();
         let profiles = inside(&package, path).chain(beside(path));
         Ok(Self {
             file: path.to_owned(),
             bytes: file.len(),
             format: FORMAT_VERSION,
+            timing: package.timing().to_string(),
             report: CompileReport::of(&package),
             class_names: package.network().classes.clone(),
             batch_max: package.batch_max(),
             packed: Packed::all(&package),
             calibration_samples: package.calibration().samples.len(),
-            profiles: profiles.map(|found| Measured::of(found, &hash)).collect(),
+            profiles: profiles
+                .map(|found| Measured::of(found, &package))
+                .collect(),
         })
     }
 }
@@ -174,12 +178,12 @@ impl Packed {
 }
 
 impl Measured {
-    fn of(found: ProfileInput, package: &str) -> Self {
+    fn of(found: ProfileInput, package: &Package) -> Self {
         let file = found.path;
         match found.profile {
             Ok(profile) => Self {
                 file,
-                current: profile.key.package == package,
+                current: profile.key.is_of(package),
                 content: Content::Profile(Box::new(profile)),
             },
             Err(problem) => Self {
@@ -227,6 +231,11 @@ impl Inspected {
         row(
             "",
             "one hash names a package: equal ones are equal, but for their profiles".to_owned(),
+        );
+        row("timing", self.timing.clone());
+        row(
+            "",
+            "profiles hold for packages of equal timing, whatever their weights are".to_owned(),
         );
         row(
             "format",
@@ -305,7 +314,7 @@ impl fmt::Display for Measured {
             let package = &profile.key.package;
             return writeln!(
                 f,
-                "profile {file}: of another package, {package}; measure this one with `punctual profile`"
+                "profile {file}: of another network, package {package}; measure this one with `punctual profile`"
             );
         }
         let key = &profile.key;

@@ -14,9 +14,9 @@ use punctual_device_cpu::{CpuProvider, ONE_CORE};
 use punctual_device_cuda::CudaProvider;
 use punctual_device_ort::{Library, LibraryError, OrtProvider};
 use punctual_model::{Disagreement, Package, PackageError, Profile, ProfileError, StageProfile};
-use punctual_plan::{Board, DeviceKind, Diagnostics, Files, Needs, Policies};
+use punctual_plan::{Board, DeviceKind, Diagnostics, Files, Needs, Policies, newest};
 use punctual_platform::output::{self, OutputError};
-use punctual_platform::rivals::{self, Rival, Sighting};
+use punctual_platform::rivals::{self, Sighting};
 use punctual_platform::{affinity, read};
 use punctual_report::{Column, Table};
 
@@ -40,7 +40,8 @@ overwritten before each stage, is compared with the reference interpreter. The p
 serves no network that was wrong. Before each request the largest other network of the manifest runs: in the daemon, too, its
 weights will have taken the caches. The profile is written beside the package
 (signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it, or in
-it: a package may carry the profiles of many boards. Its hash stays. Stages on partitions of the GPU are
+it: a package may carry the profiles of many boards. Its hash stays. A profile holds for other weights of the same network, too:
+one that was trained or calibrated again need not be measured again. Stages on partitions of the GPU are
 measured there, by TPCs, and have a profile of their own (signs.gpu.profile.json); so have stages that
 ONNX Runtime runs (signs.ort.profile.json). On the GPU it is measured first how often launches may look whether they are
 preempted: the profile keeps it (look_stride), and the daemon runs with it.
@@ -184,9 +185,7 @@ fn measure_all(options: &Options, path: &Path, policies: &Policies) -> Result<()
     };
     run.measure_all(&cores, gpu.as_ref(), ort.as_ref())?;
     // Its times may have been another program's: of those that came since.
-    let is_new = |rival: &Rival| seen.rivals.iter().all(|known| known.tid != rival.tid);
-    let mut later = rivals::here();
-    later.rivals.retain(is_new);
+    let mut later = rivals::here().since(&seen);
     later.unseen = None;
     warn_of(&later, &cores);
     Ok(())
@@ -197,7 +196,7 @@ fn warn_of(seen: &Sighting, cores: &[usize]) {
     let cores: Vec<u16> = cores.iter().map(|core| *core as u16).collect();
     if let Some(named) = seen.named(&cores) {
         output::note(format_args!(
-            "warning: real-time threads of others may run on the cores that are measured, and the times be theirs: {named}"
+            "warning: threads of others may run on the cores that are measured, and the times be theirs: {named}"
         ));
     }
     if let Some(unseen) = seen.unseen {
@@ -346,7 +345,7 @@ impl Run<'_> {
         } else {
             Effort::Thorough
         };
-        let file = self.folder.join(&wanted.package);
+        let file = newest(self.folder.join(&wanted.package))?;
         let package = Package::read(&file)?;
         let direct = self.options.direct || wanted.paged;
         let mut request = measure::request(self.needs, sizes, effort, direct);
@@ -383,7 +382,10 @@ fn keep(
 ) -> Result<PathBuf, Error> {
     // Read again: it may have got another profile since.
     let package = Package::read(package_file)?;
-    let known = package.profiles().iter().find(|old| old.key == profile.key);
+    let known = package
+        .profiles()
+        .iter()
+        .find(|old| old.key.holds_as(&profile.key));
     let output = if into_package || known.is_some() {
         let profile = match known {
             Some(known) => profile.or_stages_of(known),

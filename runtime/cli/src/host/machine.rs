@@ -148,7 +148,7 @@ impl Machine {
         found.is_some()
     }
 
-    /// The real-time threads of its processes, without those of this one.
+    /// The real-time threads and daemons of its processes, without those of this one.
     pub fn rivals(&self) -> Sighting {
         let own = match &self.source {
             Source::Root(root) if root == Path::new("/") => Some(std::process::id()),
@@ -163,6 +163,14 @@ impl Machine {
             self.text(&format!("{}/stat", of(rival.tid)));
             let status = format!("{}/status", of(rival.tid));
             self.lines(&status, |line| line.starts_with(rivals::CORES_LINE));
+        }
+        for daemon in &sighting.daemons {
+            let of = format!("/proc/{}", daemon.pid);
+            self.text(&format!("{of}/comm"));
+            for thread in self.names(&format!("{of}/task")) {
+                let status = format!("{of}/task/{thread}/status");
+                self.lines(&status, |line| line.starts_with(rivals::CORES_LINE));
+            }
         }
         sighting
     }

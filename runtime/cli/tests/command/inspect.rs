@@ -137,7 +137,7 @@ fn a_network_of_named_tensors_is_shown_with_its_outputs_and_its_own_confidence()
         &[
             "picture of 4x16x16",
             "answer none: the outputs",
-            "1 1 mask float32 2x8x8 512 B the author's output",
+            "1 1 mask float32 2x8x8 512 B the network's own output",
         ],
     );
 }
@@ -166,6 +166,7 @@ fn profile(package: &str) -> Profile {
             board: word("host"),
             machine: word("some processor avx2"),
             package: word(package),
+            timing: String::new(),
             power_mode: word("30W"),
             clocks: word("unknown"),
         },
@@ -219,7 +220,7 @@ fn profiles_in_the_package_and_beside_it_are_shown_and_those_of_others_are_told_
             "signs.punctual: board host, power mode 30W, clocks unknown, some processor avx2",
             "stage 1, batch 4, 2 units 200 1.250 1.500 1.750",
             "with all other compute units busy, stages on 2 units take 1.20 times as long",
-            "signs.profile.json: of another package, another; measure this one",
+            "signs.profile.json: of another network, package another; measure this one",
             "signs.gpu.profile.json: the profile cannot be parsed",
         ],
     );

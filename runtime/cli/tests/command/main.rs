@@ -32,4 +32,5 @@ mod top;
 mod trace;
 mod tutorial;
 mod typist;
+mod updates;
 mod verified;

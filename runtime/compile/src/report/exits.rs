@@ -62,7 +62,7 @@ impl ConfidenceSource {
 
     const fn words(self) -> &'static str {
         match self {
-            Self::Author => "the author's output",
+            Self::Author => "the network's own output",
             Self::Softmax => "largest softmax",
             Self::Sigmoid => "largest sigmoid",
             Self::Probability => "largest score",

@@ -128,7 +128,7 @@ fn the_report_lists_what_a_client_gets_at_each_exit() {
     let text = report.to_string();
     for words in [
         "input, answer none\n",
-        "map     float32  3x8x8  768 B  the author's output\n",
+        "map     float32  3x8x8  768 B  the network's own output\n",
         "pose    float32  5       20 B\n",
         "map     float32  3x4x4  192 B  none\n",
     ] {

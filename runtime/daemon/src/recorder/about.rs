@@ -1,5 +1,7 @@
 //! What a recording says about the daemon that made it, so that it can be understood away from the robot.
 
+use std::path::Path;
+
 use punctual_core::{StageId, TaskId};
 use punctual_plan::{DeviceKind, ModelPlan, PlanInputs};
 use punctual_recording::{ExitLabels, Labels, Names, Setting};
@@ -124,13 +126,14 @@ impl<'a> Build<'a> {
 /// The profile that a model's budgets are from.
 fn profile(model: &ModelPlan, inputs: &PlanInputs) -> Option<Attached> {
     let on_processor = model.device == DeviceKind::Cpu;
-    let mut profiles = inputs.profiles.iter();
-    let profile = profiles.find_map(|input| {
-        let profile = input.profile.as_ref().ok()?;
+    let mut packages = inputs.packages.iter();
+    let input = packages.find(|input| Path::new(input.file()) == model.package)?;
+    let candidates = input.candidates(input.package.as_ref().ok()?, &inputs.profiles);
+    let mut profiles = candidates.into_iter().map(|candidate| candidate.profile);
+    let profile = profiles.find(|profile| {
         let key = &profile.key;
         let is_of_machine = (key.machine == inputs.host.machine) == on_processor;
-        (key.package == model.hash && key.board == inputs.board.name && is_of_machine)
-            .then_some(profile)
+        key.board == inputs.board.name && is_of_machine
     })?;
     let name = format!("profile/{}", model.name);
     Some(Attached {

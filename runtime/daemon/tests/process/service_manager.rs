@@ -1,4 +1,4 @@
-//! `punctuald` under a service manager that this test plays: sockets, signs of life, refused reloads.
+//! `punctuald` under a service manager that this test plays: sockets, signs of life, reloads.
 //! (A real one: `systemd/test`.)
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -103,20 +103,29 @@ fn the_manager_hears_of_the_start_and_then_gets_signs_of_life_and_a_status() {
 }
 
 #[test]
-fn a_reload_is_refused_and_says_whether_a_restart_would_work() {
+fn a_reload_ends_the_daemon_in_order_if_the_present_manifest_can_be_served_and_else_leaves_it_alone()
+ {
     let daemon = Daemon::start(MANIFEST);
-    let refuse = || daemon.folder.refusal(&["--refuse-reload"]);
-
-    let (code, words) = refuse();
-    assert_eq!(code, Some(i32::from(Termination::ReloadRefused.code())));
-    assert!(words.contains("the plan is frozen"), "{words}");
-    assert!(words.contains("a restart would serve it"), "{words}");
+    let pid = daemon.pid().to_string();
+    let reload = |pid: &str| daemon.folder.refusal(&["--reload", pid]);
 
     let wrong = MANIFEST.replace("deadline_ms = 500", "deadline_ms = -1");
     daemon.folder.write("manifest.toml", wrong.as_bytes());
-    let (code, words) = refuse();
+    let (code, words) = reload(&pid);
     assert_eq!(code, Some(i32::from(Termination::InvalidPlan.code())));
-    assert!(words.contains("a restart would not serve it"), "{words}");
+    assert!(
+        words.contains("deadline_ms") && words.contains("continues to serve, unchanged"),
+        "{words}"
+    );
+    assert_eq!(daemon.report().clients.refused, 0, "it serves");
 
-    assert_eq!(daemon.stop().clients.refused, 0, "it was left alone");
+    daemon.folder.write("manifest.toml", MANIFEST.as_bytes());
+    let (code, words) = reload("2147483646");
+    assert_eq!(code, Some(i32::from(Termination::NotReloaded.code())));
+    assert!(words.contains("process 2147483646"), "{words}");
+    let (code, words) = reload(&pid);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(words.contains("is valid, plan "), "{words}");
+    let (status, report) = daemon.end();
+    assert_eq!(status.code(), Some(0), "{report:#?}");
 }

@@ -14,7 +14,8 @@ use punctual_device::Device;
 use punctual_executor::{Events, World, drive};
 use punctual_model::Package;
 use punctual_plan::{
-    Accounts, Board, Diagnostics, Host, PackageInput, Plan, PlanInputs, Policies, ProfileInput,
+    Accounts, Board, Diagnostics, Host, HostCores, PackageInput, Plan, PlanInputs, Policies,
+    ProfileInput,
 };
 use punctual_simulator::virtual_device::{Oracle, Uniform, Variation, VirtualDevice};
 use punctual_types::Random;
@@ -77,12 +78,14 @@ fn measured(name: &str) -> (PackageInput, ProfileInput) {
     profile.prepare.push(whole);
     let package = PackageInput {
         path: format!("{name}.punctual"),
+        version: None,
         package: Ok(package),
         layout: None,
         footprints: BTreeMap::new(),
     };
     let profile = ProfileInput {
         path: Path::new(name).with_extension("profile.json"),
+        lies_with: Some(package.path.clone()),
         profile: Ok(profile),
     };
     (package, profile)

@@ -153,6 +153,7 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
             board: "host".to_owned(),
             machine: machine.to_owned(),
             package: package.hash().to_string(),
+            timing: package.timing().to_string(),
             power_mode: "default".to_owned(),
             clocks: clocks.to_owned(),
         },

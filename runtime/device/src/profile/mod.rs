@@ -454,6 +454,7 @@ fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -
             board: request.board.clone(),
             machine: provider.machine(),
             package: package.hash().to_string(),
+            timing: package.timing().to_string(),
             power_mode: request.power_mode.clone(),
             clocks: provider.clocks(),
         },

@@ -29,6 +29,7 @@ fn before() -> Profile {
         board: word("host"),
         machine: word("model avx2"),
         package: word("00"),
+        timing: word("11"),
         power_mode: word("default"),
         clocks: word("unknown"),
     };

@@ -19,7 +19,7 @@ use std::path::Path;
 use punctual_core::BATCH_MAX;
 use punctual_platform::files;
 
-use crate::{Calibration, Floats, ImageLayout, Network, Profile, StagePrefix};
+use crate::{Calibration, Floats, ImageLayout, Network, Profile, StagePrefix, TimingHash};
 use description::Description;
 pub use error::{ImageProblem, PackageError, SectionProblem};
 pub use format::{SectionKind, VERSION as FORMAT_VERSION};
@@ -40,6 +40,7 @@ pub struct Package {
     images: Vec<WeightImage>,
     profiles: Vec<Profile>,
     hash: PackageHash,
+    timing: TimingHash,
 }
 
 impl Package {
@@ -62,6 +63,7 @@ impl Package {
 
     fn of(description: Description, weights_hash: ContentHash, images: Vec<WeightImage>) -> Self {
         let mut package = Self {
+            timing: description.network.timing(),
             description,
             weights_hash,
             images,
@@ -77,12 +79,13 @@ impl Package {
     }
 
     /// This package with the memory plans of the CPU device, by rising lanes, in place of those
-    /// that it had. Images and profiles are dropped, since they belong to the package as it was.
+    /// that it had. Images are dropped, since they belong to the layouts as they were.
     pub fn with_layouts(mut self, layouts: Vec<ImageLayout>) -> Result<Self, PackageError> {
         self.description.layouts = layouts;
         self.description.images.clear();
         self.description.check_layouts()?;
-        Ok(Self::of(self.description, self.weights_hash, Vec::new()))
+        let changed = Self::of(self.description, self.weights_hash, Vec::new());
+        Ok(changed.keeping(self.profiles))
     }
 
     /// This package with one more image of packed weights, or another in place of the one for the
@@ -98,7 +101,17 @@ impl Package {
         self.images.sort_by_key(WeightImage::lanes);
         let indexes = self.images.iter().map(|image| image.index.clone());
         self.description.images = indexes.collect();
-        Ok(Self::of(self.description, self.weights_hash, self.images))
+        let changed = Self::of(self.description, self.weights_hash, self.images);
+        Ok(changed.keeping(self.profiles))
+    }
+
+    /// This package with those of these measurements that hold for it, in place of those that it had: as it takes them over from
+    /// the one that it replaces.
+    #[must_use]
+    pub fn keeping(mut self, mut profiles: Vec<Profile>) -> Self {
+        profiles.retain(|profile| profile.key.is_of(&self));
+        self.profiles = profiles;
+        self
     }
 
     /// This package with these measurements in place of those that it had. Its hash stays: what
@@ -113,7 +126,7 @@ impl Package {
         let same = self
             .profiles
             .iter()
-            .position(|known| known.key == profile.key);
+            .position(|known| known.key.holds_as(&profile.key));
         match same {
             Some(at) => self.profiles[at] = profile,
             None => self.profiles.push(profile),
@@ -122,12 +135,11 @@ impl Package {
     }
 
     fn check_profiles(&self) -> Result<(), PackageError> {
-        let expected = self.hash.to_string();
-        let mut found = self.profiles.iter().map(|profile| &profile.key.package);
-        match found.find(|package| **package != expected) {
-            Some(found) => Err(PackageError::ProfileOfAnother {
-                found: found.clone(),
-                expected,
+        let mut keys = self.profiles.iter().map(|profile| &profile.key);
+        match keys.find(|key| !key.is_of(self)) {
+            Some(key) => Err(PackageError::ProfileOfAnother {
+                found: key.package.clone(),
+                expected: self.hash.to_string(),
             }),
             None => Ok(()),
         }
@@ -182,10 +194,16 @@ impl Package {
         &self.profiles
     }
 
-    /// Names all of the content but the profiles; used in profile keys and in the plan's hash.
+    /// Names all of the content but the profiles; used in the plan's hash.
     #[must_use]
     pub fn hash(&self) -> PackageHash {
         self.hash
+    }
+
+    /// Names what of the network determines time: what its profiles are found by.
+    #[must_use]
+    pub fn timing(&self) -> TimingHash {
+        self.timing
     }
 
     /// Gives back the memory of all that was read of a mapped file but not decoded.

@@ -13,4 +13,5 @@ mod quantised;
 mod scratch;
 mod share;
 mod temperature;
+mod timing;
 mod validate;

@@ -87,6 +87,31 @@ fn the_hash_names_the_content() {
 }
 
 #[test]
+fn a_profile_holds_for_other_weights_and_one_of_an_earlier_version_for_its_package_alone() {
+    let mut retrained = fixture::network();
+    retrained.weights.to_mut()[0] += 1.0;
+    let retrained = Package::new(retrained, Calibration::default()).unwrap();
+    let measured = fixture::package();
+    let mut profile = measured.profiles()[0].clone();
+    assert!(profile.key.is_of(&retrained) && !profile.key.is_with_weights_of(&retrained));
+    let carried = retrained.clone().with_profile(profile.clone()).unwrap();
+    let newer = fixture::profile(&retrained);
+    let carried = carried.with_profile(newer.clone()).unwrap();
+    assert_eq!(
+        carried.profiles(),
+        [newer],
+        "it takes the place of the one before"
+    );
+
+    profile.key.timing.clear();
+    assert!(profile.key.is_of(&measured) && !profile.key.is_of(&retrained));
+    let again = measured.with_profiles(vec![profile.clone()]).unwrap();
+    let relaid = again.with_layouts(vec![fixture::layout(4)]).unwrap();
+    assert_eq!(relaid.profiles(), [], "it was of the package as it was");
+    assert!(retrained.with_profiles(vec![profile]).is_err());
+}
+
+#[test]
 fn profiles_come_and_go_under_the_same_hash() {
     let measured = package();
     let bare = measured.clone().with_profiles(Vec::new()).unwrap();
@@ -101,7 +126,7 @@ fn profiles_come_and_go_under_the_same_hash() {
     assert_eq!(again.profiles().len(), 1, "the same key, measured again");
     assert_ne!(again, measured);
     let foreign =
-        fixture::profile(&Package::new(fixture::network(), Calibration::default()).unwrap());
+        fixture::profile(&Package::new(fixture::sequence(), Calibration::default()).unwrap());
     assert!(matches!(
         bare.with_profiles(vec![foreign]),
         Err(PackageError::ProfileOfAnother { .. })

@@ -4,22 +4,24 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use punctual_model::{
-    Footprint, ImageLayout, Package, PackageError, Profile, ProfileError, Promises,
-};
+use punctual_model::{Footprint, ImageLayout, Package, PackageError, Promises};
 
 use crate::manifest::LeaderWait;
+use crate::versions::Choice;
 
 mod accounts;
 mod board;
 mod device;
 mod policy;
+mod profile;
 
 pub use accounts::Accounts;
 pub(crate) use board::RECALLED;
 pub use board::{Board, Difference, Fact, Gpu, PowerMode, Releases, Source, UnknownSource};
 pub use device::DeviceKind;
 pub use policy::{PUBLISHED, Policies, PolicyChoice, PolicyRule, WrittenPolicyError};
+pub(crate) use profile::Conditions;
+pub use profile::{Candidate, Nearness, ProfileInput};
 
 /// Batch sizes that packages are compiled and profiled for.
 pub const BATCH_SIZES: [u8; 4] = [1, 2, 4, 8];
@@ -41,7 +43,7 @@ pub struct PlanInputs {
     pub policies: Policies,
     /// The packages that the manifest names.
     pub packages: Vec<PackageInput>,
-    /// Profiles to choose from, by the hash of the package in their keys.
+    /// Profiles to choose from, by their keys.
     pub profiles: Vec<ProfileInput>,
 }
 
@@ -66,7 +68,10 @@ impl PlanInputs {
 /// A package file that was read.
 #[derive(Clone, Debug)]
 pub struct PackageInput {
+    /// As the manifest has it.
     pub path: String,
+    /// Where that is a folder of versions: the one that is taken.
+    pub version: Option<Choice>,
     /// Its content, or why there is none.
     pub package: Result<Package, Arc<PackageError>>,
     /// How this machine's device lays the network out. Without it, memory is bounded from above.
@@ -76,13 +81,13 @@ pub struct PackageInput {
     pub footprints: BTreeMap<DeviceKind, Footprint>,
 }
 
-/// A profile file that was read.
-#[derive(Clone, Debug)]
-pub struct ProfileInput {
-    /// Where it lies: named in messages.
-    pub path: PathBuf,
-    /// Its content, or why there is none.
-    pub profile: Result<Profile, Arc<ProfileError>>,
+impl PackageInput {
+    /// The file, as a path of the manifest.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        let version = self.version.as_ref();
+        version.map_or(&self.path, |version| &version.file)
+    }
 }
 
 /// What the machine has and allows, as somebody found out who may ask it.

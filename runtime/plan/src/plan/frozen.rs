@@ -226,6 +226,9 @@ pub struct ModelPlan {
     /// What of its answers was compared with the reference interpreter's when it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
+    /// Hash of the package that it was measured with, if that had other weights; it takes the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_with: Option<String>,
     /// Where it is: on the device of its tasks' partitions.
     pub device: DeviceKind,
     /// No exit says how sure it is: depth follows time alone, and its tasks' thresholds mean nothing.

@@ -148,6 +148,7 @@ fn model_plan(
         solutions: model.profile.solutions.clone(),
         look_stride: model.profile.look_stride,
         verified: model.profile.verified.clone(),
+        measured_with: model.measured_with(),
         launches,
         device: model.device,
         without_confidence: !model.package.network().has_confidence(),

@@ -74,6 +74,7 @@ impl fmt::Display for Plan {
             writeln!(f, "{}\n{:width$}", self.about_places(), self.place_table())?;
         }
         writeln!(f, "Models\n{:width$}", self.model_table())?;
+        self.write_other_weights(f)?;
         self.write_verified(f, width)?;
         if self.scheduler.pages > 0 {
             writeln!(
@@ -328,6 +329,21 @@ impl Plan {
             ]);
         }
         table
+    }
+
+    fn write_other_weights(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for model in &self.models {
+            let Some(measured) = &model.measured_with else {
+                continue;
+            };
+            writeln!(
+                f,
+                "Model {} was measured, and verified if it was, with other weights, of package {}: they change no time.",
+                model.name,
+                measured.get(..8).unwrap_or(measured)
+            )?;
+        }
+        Ok(())
     }
 
     /// What of the models' answers was compared, if any of it was.

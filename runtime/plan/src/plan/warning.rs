@@ -7,9 +7,10 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::budget::{Budgeted, preemption};
-use crate::inputs::{DeviceKind, Fact, PlanInputs, RECALLED};
+use crate::inputs::{DeviceKind, Fact, PackageInput, PlanInputs, RECALLED};
 use crate::manifest::{Manifest, Margins, RawTask};
 use crate::resolve::{Model, Placed, Placement, Task};
+use crate::versions::WhyNot;
 
 /// Something to know about a plan.
 #[derive(Clone, Debug, PartialEq, Error, Serialize)]
@@ -106,6 +107,14 @@ pub enum Warning {
         crop: Size,
         input: Size,
     },
+    /// What somebody installed is not what is served.
+    #[error("{file:?} is newer than {taken:?}, which is served instead: {why}")]
+    VersionPassedOver {
+        file: String,
+        taken: String,
+        #[serde(flatten)]
+        why: WhyNot,
+    },
     /// A cache that no model needs.
     #[error(
         "`daemon.weight_cache` is not used: every model in use has a task with a reservation, and \
@@ -182,6 +191,7 @@ pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> 
     let (manifest, placement) = (&resolved.manifest, &resolved.placement);
     let (models, tasks) = (&resolved.models, &resolved.tasks);
     let mut warnings = of_host(inputs, placement);
+    warnings.extend(inputs.packages.iter().flat_map(passed_over));
     warnings.extend(other_power_mode(inputs, &resolved.power_mode));
     warnings.extend(recalled(inputs, &resolved.power_mode, placement));
     let policy = &manifest.daemon.policy.value;
@@ -250,6 +260,15 @@ fn of_verification(model: &Model<'_>) -> Option<Warning> {
         }),
         Some(_) => None,
     }
+}
+
+fn passed_over(input: &PackageInput) -> impl Iterator<Item = Warning> {
+    let newer = input.version.iter().flat_map(|choice| &choice.passed_over);
+    newer.map(|newer| Warning::VersionPassedOver {
+        file: newer.file.clone(),
+        taken: input.file().to_owned(),
+        why: newer.why.clone(),
+    })
 }
 
 fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use punctual_diagnostics::{Place, Problems, Rule, Spanned};
 use punctual_model::{
     Disagreement, Footprint, ImageLayout, InputForm, Package, PackageError, Profile, ProfileError,
-    ProfileKey, Tensor, WeightImage,
+    Tensor, WeightImage,
 };
 use thiserror::Error;
 
 use super::device::DeviceRule;
 use crate::inputs::DeviceKind;
-use crate::inputs::{BATCH_SIZES, PackageInput, PlanInputs};
+use crate::inputs::{BATCH_SIZES, Candidate, Conditions, PackageInput, PlanInputs, ProfileInput};
 use crate::manifest::{LeaderWait, Manifest, RawModel};
 
 /// What is wrong with a model's package or with its profile.
@@ -37,6 +37,12 @@ pub enum ModelRule {
     },
     #[error("model {model:?} has no profile (package {package})")]
     ProfileMissing { model: String, package: String },
+    /// The network was compiled again, into one of other work.
+    #[error(
+        "model {model:?} has no profile: {path:?} is of another network, whose stages, operators or shapes are others (weights \
+         may differ)"
+    )]
+    ProfileOfAnother { model: String, path: PathBuf },
     /// Measured elsewhere, or in another state.
     #[error("the profile of model {model:?} is for {field} {found:?}, not {wanted:?}")]
     ProfileMismatch {
@@ -72,8 +78,10 @@ impl Rule for ModelRule {
                 "a task's model takes pictures or tensors that its clients prepare"
             }
             Self::ProfileInvalid { .. } => "every profile that is given can be used",
-            Self::ProfileMissing { .. } | Self::ProfileMismatch { .. } => {
-                "budgets come from measurements of this package on this machine in this power mode"
+            Self::ProfileMissing { .. }
+            | Self::ProfileOfAnother { .. }
+            | Self::ProfileMismatch { .. } => {
+                "budgets come from measurements of this network on this machine in this power mode"
             }
             Self::Disagrees { .. } => {
                 "what is served answers as the reference interpreter does, by its profile"
@@ -90,6 +98,7 @@ impl Rule for ModelRule {
             Self::Input { .. } => "run it by `punctual_device::Evaluator`".into(),
             Self::ProfileInvalid { .. }
             | Self::ProfileMissing { .. }
+            | Self::ProfileOfAnother { .. }
             | Self::ProfileMismatch { .. } => MEASURE.into(),
             Self::Disagrees { found, .. } if found.solution.is_some() => {
                 "measure again with `punctual profile --direct MANIFEST`, which does without that solution, and \
@@ -111,10 +120,34 @@ impl Rule for ModelRule {
         match self {
             Self::PackageMissing { .. }
             | Self::PackageInvalid { .. }
-            | Self::ProfileMissing { .. } => true,
+            | Self::ProfileMissing { .. }
+            | Self::ProfileOfAnother { .. } => true,
             // One that was read and makes no sense is bad input, as a manifest would be.
             Self::ProfileInvalid { error, .. } => matches!(**error, ProfileError::File { .. }),
             _ => false,
+        }
+    }
+}
+
+impl ModelRule {
+    /// That none of the profiles holds for a model's package.
+    #[must_use]
+    pub fn no_profile(
+        model: &str,
+        input: &PackageInput,
+        package: &Package,
+        profiles: &[ProfileInput],
+    ) -> Self {
+        let model = model.to_owned();
+        match input.stranger(package, profiles) {
+            Some(stranger) => Self::ProfileOfAnother {
+                model,
+                path: stranger.path.clone(),
+            },
+            None => Self::ProfileMissing {
+                model,
+                package: package.hash().to_string(),
+            },
         }
     }
 }
@@ -170,7 +203,7 @@ fn model<'i>(
     let (input, package) = package(raw, inputs, problems)?;
     let mut matching = |machine| {
         let wanted = Wanted::new(inputs, machine, power_mode);
-        matching(raw, package, inputs, &wanted, problems)
+        matching(raw, input, package, inputs, &wanted, problems)
     };
     let on_processor = matching(Machine::processor(inputs));
     let of_device = match device {
@@ -197,7 +230,7 @@ fn model<'i>(
     }
     Some(Model {
         name: raw.name.value.clone(),
-        path: input.path.clone(),
+        path: input.file().to_owned(),
         package,
         layout: input.layout.as_ref(),
         device,
@@ -278,11 +311,10 @@ impl<'i> Machine<'i> {
     }
 }
 
-/// The key that a profile must have, but for its package; settings that it should have.
+/// The key that a profile must have, but for its network; settings that it should have.
 struct Wanted<'i> {
-    board: &'i str,
+    conditions: Conditions<'i>,
     machine: Machine<'i>,
-    power_mode: &'i str,
 }
 
 /// A profile, and settings that were others when it was measured: name, then, now.
@@ -291,61 +323,43 @@ type Matching<'i> = (&'i Profile, Vec<(String, String, String)>);
 impl<'i> Wanted<'i> {
     fn new(inputs: &'i PlanInputs, machine: Machine<'i>, power_mode: &'i str) -> Self {
         Self {
-            board: &inputs.board.name,
+            conditions: Conditions {
+                board: &inputs.board.name,
+                machine: Some(machine.name),
+                power_mode,
+            },
             machine,
-            power_mode,
         }
-    }
-
-    /// What a key has otherwise: field, there, wanted.
-    fn differences(&self, key: &ProfileKey) -> Vec<(&'static str, String, String)> {
-        [
-            ("board", &key.board, self.board),
-            ("machine", &key.machine, self.machine.name),
-            ("power mode", &key.power_mode, self.power_mode),
-        ]
-        .into_iter()
-        .filter(|(_, found, wanted)| found != wanted)
-        .map(|(field, found, wanted)| (field, found.clone(), wanted.to_owned()))
-        .collect()
     }
 }
 
-/// The profile of this package on this machine, of several the one whose settings changed least; if there are only others,
-/// what differs of the one that differs least.
+/// The profile of this package on this machine: of several the nearest, of these the one whose settings changed least; if there
+/// are only others, what differs of the one that differs least.
 fn matching<'i>(
     raw: &RawModel,
+    input: &PackageInput,
     package: &Package,
     inputs: &'i PlanInputs,
     wanted: &Wanted<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<Matching<'i>> {
-    let hash = package.hash().to_string();
-    let model = raw.name.value.clone();
-    let of_package: Vec<&Profile> = inputs
-        .profiles
-        .iter()
-        .filter_map(|input| input.profile.as_ref().ok())
-        .filter(|profile| profile.key.package == hash)
-        .collect();
-    let differences = |profile: &Profile| wanted.differences(&profile.key);
+    let model = &raw.name.value;
+    let of_package = input.candidates(package, &inputs.profiles);
+    let differences = |of: &Candidate<'_>| wanted.conditions.differences(&of.profile.key);
     let Machine {
         clocks, settings, ..
     } = wanted.machine;
-    let of_key = of_package.iter().filter(|p| differences(p).is_empty());
-    let with_changes = of_key.map(|profile| (*profile, profile.changed_settings(clocks, settings)));
-    if let Some(found) = with_changes.min_by_key(|(_, changes)| changes.len()) {
-        return Some(found);
+    let of_key = of_package.iter().filter(|of| differences(of).is_empty());
+    let changes = |of: &Candidate<'_>| of.profile.changed_settings(clocks, settings);
+    if let Some(found) = of_key.min_by_key(|of| (of.nearness, changes(of).len())) {
+        return Some((found.profile, changes(found)));
     }
-    let nearest = of_package.iter().min_by_key(|p| differences(p).len());
-    match nearest {
-        None => {
-            let package = hash;
-            problems.add(
-                &raw.name.place,
-                ModelRule::ProfileMissing { model, package },
-            );
-        }
+    let least = of_package.iter().min_by_key(|of| differences(of).len());
+    match least {
+        None => problems.add(
+            &raw.name.place,
+            ModelRule::no_profile(model, input, package, &inputs.profiles),
+        ),
         Some(other) => {
             for (field, found, wanted) in differences(other) {
                 let model = model.clone();
@@ -366,6 +380,12 @@ impl Model<'_> {
     /// Its weights as the compiler packed them for this machine.
     pub(crate) fn image(&self) -> Option<&WeightImage> {
         self.package.image(self.layout?.lanes)
+    }
+
+    /// The hash of the package that its profile was measured with, if that had other weights.
+    pub(crate) fn measured_with(&self) -> Option<String> {
+        let key = &self.profile.key;
+        (!key.is_with_weights_of(self.package)).then(|| key.package.clone())
     }
 
     /// The number of stages. A package never has more than `STAGES_MAX`.

@@ -48,6 +48,7 @@ fn plan(cores: u16, slower: f64) -> Result<Plan, Diagnostics> {
     ];
     inputs.packages.push(PackageInput {
         path: "streets.punctual".to_owned(),
+        version: None,
         package: Ok(streets),
         layout: None,
         footprints: inputs.packages[0].footprints.clone(),
@@ -65,6 +66,7 @@ fn profile(
     let profile = fixture.profile.as_ref().expect("the fixture's profile");
     let mut profile = profile.clone();
     profile.key.package = package.hash().to_string();
+    profile.key.timing = package.timing().to_string();
     for entry in &mut profile.stages {
         let single = ns(measured.stages_us[usize::from(entry.stage)]);
         entry.p50_ns = single * u64::from(entry.batch);
@@ -77,6 +79,7 @@ fn profile(
     profile.preemption_ns_max = ns(PREEMPTION_US);
     ProfileInput {
         path: format!("{}.profile.json", measured.package).into(),
+        lies_with: Some(format!("{}.punctual", measured.package)),
         profile: Ok(profile),
     }
 }

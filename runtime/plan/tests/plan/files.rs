@@ -367,3 +367,126 @@ fn the_builtin_host_is_what_the_repository_has() {
         (None, None, None)
     );
 }
+
+/// As the folder's manifest, of a folder of versions.
+fn versioned(test: &str) -> Folder {
+    let folder = Folder::new(test);
+    fs::create_dir(folder.path("signs")).expect("a folder");
+    folder.put(
+        "demo.toml",
+        &MANIFEST.replace("\"signs.punctual\"", "\"signs/\""),
+    );
+    folder
+}
+
+impl Folder {
+    fn version(&self, number: u64, package: &Package) {
+        let file = self.path(&format!("signs/{number}.punctual"));
+        fs::write(file, package.encode()).expect("a package");
+    }
+
+    fn profile_of_version(&self, number: u64, package: &Package) {
+        let file = self.path(&format!("signs/{number}.profile.json"));
+        let profile = crate::fixture::profile(package);
+        profile.write(&file).expect("a profile");
+    }
+
+    /// The version that is served, and the warnings about newer ones.
+    fn served(&self) -> (PathBuf, Vec<String>) {
+        let plan = self.build(&[]).unwrap_or_else(|errors| panic!("{errors}"));
+        let newer = plan.warnings.iter();
+        let newer = newer.filter(|it| matches!(it, Warning::VersionPassedOver { .. }));
+        let newer: Vec<String> = newer.map(ToString::to_string).collect();
+        let json: serde_json::Value = serde_json::from_str(&plan.to_json()).expect("JSON");
+        let told = json["warnings"].as_array().expect("a list").iter();
+        let told = told.filter(|it| it["warning"] == "version-passed-over" && it["is"].is_string());
+        assert_eq!(told.count(), newer.len(), "{json}");
+        (plan.models[0].package.clone(), newer)
+    }
+}
+
+#[test]
+fn of_a_folder_the_newest_version_is_taken_that_was_measured_and_a_newer_one_is_told() {
+    let folder = versioned("versions");
+    let small = crate::fixture::package();
+    let other = crate::fixture::package_of(InputSpec::rgb(32, 32, [0.1; 3], [0.2; 3]));
+    let large = crate::fixture::package_of_tensors();
+    folder.version(2, &small);
+    folder.profile_of_version(2, &small);
+    let (served, newer) = folder.served();
+    assert_eq!(
+        (served.as_path(), newer.len()),
+        (Path::new("signs/2.punctual"), 0)
+    );
+
+    // It takes the same time: the profile of version 2 holds for it. Ten is more than nine.
+    folder.version(10, &other);
+    folder.version(9, &small);
+    assert_eq!(folder.served().0, Path::new("signs/10.punctual"));
+
+    folder.version(11, &large);
+    fs::write(folder.path("signs/12.punctual"), "half of a pack").expect("a file");
+    let (served, newer) = folder.served();
+    assert_eq!(served, Path::new("signs/10.punctual"));
+    let [damaged, unmeasured] = &newer[..] else {
+        panic!("{newer:?}");
+    };
+    assert!(
+        damaged.starts_with("\"signs/12.punctual\" is newer than \"signs/10.punctual\"")
+            && damaged.contains("cannot be used"),
+        "{damaged}"
+    );
+    assert!(
+        unmeasured.contains("signs/11.punctual") && unmeasured.contains("`punctual profile"),
+        "{unmeasured}"
+    );
+
+    // Back to the version before.
+    fs::remove_file(folder.path("signs/10.punctual")).expect("it is there");
+    assert_eq!(folder.served().0, Path::new("signs/9.punctual"));
+}
+
+#[test]
+fn a_newer_versions_broken_profile_or_wrong_answers_stop_nothing() {
+    let folder = versioned("versions-profiles");
+    let small = crate::fixture::package();
+    let large = crate::fixture::package_of_tensors();
+    folder.version(1, &small);
+    folder.profile_of_version(1, &small);
+    folder.version(2, &large);
+    folder.put("signs/2.profile.json", "no JSON");
+    let (served, newer) = folder.served();
+    assert_eq!(
+        (served.as_path(), newer.len()),
+        (Path::new("signs/1.punctual"), 1)
+    );
+
+    let mut wrong = crate::fixture::profile(&large);
+    let failure = r#"{"stage":0,"batch":1,"units":1,"member":0,"input":0,"output":"output",
+        "found":"2","expected":"1","tolerance":"0"}"#;
+    wrong.verified = Some(punctual_model::Verified {
+        failure: Some(serde_json::from_str(failure).expect("a disagreement")),
+        ..punctual_model::Verified::default()
+    });
+    let file = folder.path("signs/2.profile.json");
+    wrong.write(&file).expect("a profile");
+    let (served, newer) = folder.served();
+    assert_eq!(served, Path::new("signs/1.punctual"));
+    assert!(newer[0].contains("answers wrongly"), "{newer:?}");
+}
+
+#[test]
+fn a_folder_without_a_version_that_can_be_served_is_refused_with_what_to_do() {
+    let folder = versioned("versions-none");
+    let errors = folder.refused(&[]).to_string();
+    assert!(errors.contains("no numbered package"), "{errors}");
+    folder.version(3, &crate::fixture::package());
+    fs::write(folder.path("signs/4.punctual"), "half of a pack").expect("a file");
+    let errors = folder.refused(&[]);
+    let missing = errors.problems().iter();
+    let mut missing = missing.filter_map(|it| it.cause::<ModelRule>());
+    assert!(
+        missing.any(|cause| matches!(cause, ModelRule::ProfileMissing { .. })),
+        "{errors}"
+    );
+}

@@ -55,6 +55,7 @@ fn plan(frame: &str, input: InputSpec, entries: Vec<PrepareProfile>) -> Result<P
     for profile in &mut inputs.profiles {
         let profile = profile.profile.as_mut().expect("the fixture's");
         profile.key.package = package.hash().to_string();
+        profile.key.timing = package.timing().to_string();
     }
     let processor = inputs.profiles[0].profile.as_mut();
     processor.expect("the fixture's").prepare = entries;

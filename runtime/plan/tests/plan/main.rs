@@ -19,6 +19,7 @@ mod pictures;
 mod places;
 mod power_modes;
 mod preemption;
+mod profiles;
 mod properties;
 mod ranges;
 mod real_time;

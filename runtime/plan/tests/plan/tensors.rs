@@ -44,6 +44,7 @@ fn plan(manifest: &str) -> Result<Plan, Diagnostics> {
     for profile in &mut inputs.profiles {
         let profile = profile.profile.as_mut().expect("the fixture's");
         profile.key.package = package.hash().to_string();
+        profile.key.timing = package.timing().to_string();
     }
     inputs.packages[0].package = Ok(package);
     Plan::build(&inputs)

@@ -1,4 +1,4 @@
-//! Real-time threads of other processes on the plan's cores.
+//! Real-time threads of other processes, and other daemons, on the plan's cores.
 
 use punctual_platform::rivals::Rival;
 
@@ -19,7 +19,9 @@ pub fn realtime_threads(machine: &Machine, cores: &Cores) -> Option<Finding> {
         });
     };
     let stays = |rival: &Rival| rival.is_kept_to(&ours);
-    let gravity = if seen.on(&ours).any(stays) {
+    // A daemon keeps its threads to their cores.
+    let is_kept = seen.on(&ours).any(stays) || seen.daemons_on(&ours).next().is_some();
+    let gravity = if is_kept {
         Gravity::Costly
     } else {
         // It may run elsewhere when one of the daemon's threads runs here.
