@@ -10,7 +10,7 @@ use super::machine::{Gpu, Machine};
 use super::promise::Promise;
 use crate::commands::board::quoted;
 
-/// A network that is to be served.
+/// A network to serve.
 pub struct Network {
     /// That of its task.
     pub name: String,

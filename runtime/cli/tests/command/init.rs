@@ -221,7 +221,9 @@ fn a_gpu_that_the_board_file_lacks_is_told_of_with_the_command_that_writes_one()
     let config = Config::default();
     let library = Emulator::library_folder(&config).expect("a folder with the library");
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-    command.args(["init", "signs.punctual"]).current_dir(&folder);
+    command
+        .args(["init", "signs.punctual"])
+        .current_dir(&folder);
     command.env("LD_LIBRARY_PATH", library);
     command.env("LIBSMCTRL_PATH", "/nowhere/libsmctrl.so");
     command.env("XDG_CACHE_HOME", &folder);
@@ -229,6 +231,12 @@ fn a_gpu_that_the_board_file_lacks_is_told_of_with_the_command_that_writes_one()
     let output = command.output().expect("the command runs");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = fs::read_to_string(folder.join("manifest.toml")).expect("written");
-    assert!(text.contains("is not used: `punctual board detect --write"), "{text}");
-    assert!(text.lines().any(|line| line.starts_with("units = ")), "{text}");
+    assert!(
+        text.contains("is not used: `punctual board detect --write"),
+        "{text}"
+    );
+    assert!(
+        text.lines().any(|line| line.starts_with("units = ")),
+        "{text}"
+    );
 }
