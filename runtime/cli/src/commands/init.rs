@@ -136,7 +136,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         .map(|((package, path), name)| Network {
             name,
             package: path.clone(),
-            input: package.network().input.clone(),
+            input: package.network().input,
             vectors: package.network().vectors.clone(),
             promise: None,
         })

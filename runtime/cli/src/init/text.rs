@@ -279,10 +279,7 @@ mod tests {
             name: "speed".to_owned(),
             length: 2,
         };
-        let text = text(
-            machine("host", &[], None),
-            network(input.clone(), vec![vector]),
-        );
+        let text = text(machine("host", &[], None), network(input, vec![vector]));
         assert!(text.contains("frame = { format = \"tensor\" }"), "{text}");
         assert!(text.contains("[[task.vector]]"), "{text}");
         let Tensor { channels, .. } = input.tensor();
