@@ -125,7 +125,7 @@ impl PlanInputs {
     }
 }
 
-/// Those that are named; or else those in and beside the packages, also under the board's name.
+/// Those that are named; or else those in the packages and next to them, also under the board's name.
 fn profiles_for(
     board: &Board,
     packages: &[PackageInput],

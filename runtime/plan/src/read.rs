@@ -160,7 +160,7 @@ pub(crate) fn open(manifest: &Path) -> Result<String, Diagnostics> {
     read_text(manifest).map_err(|cause| Diagnostics::of_file(manifest, "plan", cause))
 }
 
-/// The board of this name; if there is none, that is noted at `place` beside the other problems.
+/// The board of this name; if there is none, that is noted at `place` with the other problems.
 pub(crate) fn board_named(
     name: &str,
     place: &Place,

@@ -179,7 +179,7 @@ fn read(path: &Path, frame: Option<Size>) -> Result<Package, Error> {
     }
 }
 
-/// None if nothing is to be promised.
+/// By package; empty without promises.
 fn promises(
     options: &Options,
     packages: &[Package],
@@ -200,7 +200,7 @@ fn promises(
     propose(wanted, packages.len(), works.as_deref())
 }
 
-/// By a profile of this machine, in the package or beside it.
+/// By a profile of this machine, in the package or next to it.
 fn work(package: &Package, path: &Path, machine: &Machine) -> Option<Work> {
     let hash = package.hash().to_string();
     let here = punctual_device_cpu::machine();

@@ -17,7 +17,7 @@ pub struct Setting {
     pub source: String,
 }
 
-/// What a board in a power mode is to be set to.
+/// The settings of a board in a power mode.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reference<'b> {
     pub board: &'b str,

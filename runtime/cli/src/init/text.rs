@@ -10,7 +10,7 @@ use super::machine::{Gpu, Machine};
 use super::promise::Promise;
 use crate::commands::board::quoted;
 
-/// A network that is to be served.
+/// A network to serve.
 pub struct Network {
     /// That of its task.
     pub name: String,
@@ -181,4 +181,109 @@ fn vector_table(f: &mut Formatter<'_>, vector: &VectorSpec) -> fmt::Result {
     )?;
     let why = "A guess: the least and the most that a number may be. Frames with others fail.";
     key(f, why, "range", "[-1.0, 1.0]")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use punctual_model::Tensor;
+    use punctual_plan::{DeviceKind, HostCores, Needs, Policies};
+
+    use super::*;
+    use crate::init::{Wanted, propose};
+
+    fn machine(board: &str, isolated: &[u16], gpu: Option<Gpu>) -> Machine {
+        Machine {
+            board: board.to_owned(),
+            power_mode: None,
+            cores: HostCores {
+                available: (0..8).collect(),
+                isolated: isolated.to_vec(),
+            },
+            gpu,
+        }
+    }
+
+    fn network(input: InputSpec, vectors: Vec<VectorSpec>) -> Network {
+        Network {
+            name: "net".to_owned(),
+            package: "net.punctual".to_owned(),
+            input,
+            vectors,
+            promise: propose(Wanted::default(), 1, None).pop(),
+        }
+    }
+
+    fn text(machine: Machine, network: Network) -> String {
+        let socket = "/tmp/punctual.sock".to_owned();
+        let networks = vec![network];
+        let proposal = Proposal {
+            machine,
+            socket,
+            networks,
+            frame: None,
+        };
+        proposal.to_string()
+    }
+
+    fn rgb() -> InputSpec {
+        InputSpec::rgb(32, 48, [0.5; 3], [0.25; 3])
+    }
+
+    fn needs(text: &str, cores: &HostCores) -> Needs {
+        let needs = Needs::of_manifest(text, Path::new("m.toml"), &Policies::shipped(), cores);
+        needs.unwrap_or_else(|errors| panic!("{text}\n{errors}"))
+    }
+
+    #[test]
+    fn a_gpu_of_the_board_has_the_partition_and_one_that_the_board_lacks_is_told_of() {
+        let gpu = |is_of_board| Gpu {
+            name: "Orin".to_owned(),
+            tpcs: 8,
+            is_of_board,
+        };
+        let of_board = text(
+            machine("jetson-agx-orin-64gb", &[], Some(gpu(true))),
+            network(rgb(), Vec::new()),
+        );
+        let needed = needs(&of_board, &HostCores::default());
+        assert_eq!(needed.board, "jetson-agx-orin-64gb");
+        let [partition] = &needed.partitions[..] else {
+            panic!("{needed:?}");
+        };
+        assert_eq!((partition.device, partition.units), (DeviceKind::Cuda, 8));
+
+        let other = machine("host", &[], Some(gpu(false)));
+        let text = text(other, network(rgb(), Vec::new()));
+        assert!(text.contains("\nunits = 7\n"), "{text}");
+        assert!(text.contains("board detect --write"), "{text}");
+    }
+
+    #[test]
+    fn isolated_cores_are_the_partitions() {
+        let machine = machine("host", &[5, 6, 7], None);
+        let cores = machine.cores.clone();
+        let text = text(machine, network(rgb(), Vec::new()));
+        assert!(text.contains("The isolated cores"), "{text}");
+        assert_eq!(needs(&text, &cores).partitions[0].units, 3);
+    }
+
+    #[test]
+    fn tensors_have_no_size_and_vectors_have_tables() {
+        let input = InputSpec {
+            form: punctual_model::InputForm::Prepared,
+            ..rgb()
+        };
+        let vector = VectorSpec {
+            name: "speed".to_owned(),
+            length: 2,
+        };
+        let text = text(machine("host", &[], None), network(input, vec![vector]));
+        assert!(text.contains("frame = { format = \"tensor\" }"), "{text}");
+        assert!(text.contains("[[task.vector]]"), "{text}");
+        let Tensor { channels, .. } = input.tensor();
+        assert!(text.contains(&format!("{channels}x")), "{text}");
+        needs(&text, &HostCores::default());
+    }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use emulated_cuda::{Config, ENVIRONMENT, Emulator};
 use punctual_model::{Package, PrepareProfile};
 
 /// A folder with the demonstration network in it.
@@ -212,4 +213,30 @@ fn a_robots_manifest_is_judged_here_by_the_profile_that_is_kept_for_its_board() 
     assert_eq!(judged.status.code(), Some(0), "{judged:?}");
     let plan = String::from_utf8_lossy(&judged.stdout).into_owned();
     assert!(plan.contains("power mode MODE_30W"), "{plan}");
+}
+
+#[test]
+fn a_gpu_that_the_board_file_lacks_is_told_of_with_the_command_that_writes_one() {
+    let folder = scratch("init-gpu");
+    let config = Config::default();
+    let library = Emulator::library_folder(&config).expect("a folder with the library");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command
+        .args(["init", "signs.punctual"])
+        .current_dir(&folder);
+    command.env("LD_LIBRARY_PATH", library);
+    command.env("LIBSMCTRL_PATH", "/nowhere/libsmctrl.so");
+    command.env("XDG_CACHE_HOME", &folder);
+    command.env(ENVIRONMENT, config.to_string());
+    let output = command.output().expect("the command runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = fs::read_to_string(folder.join("manifest.toml")).expect("written");
+    assert!(
+        text.contains("is not used: `punctual board detect --write"),
+        "{text}"
+    );
+    assert!(
+        text.lines().any(|line| line.starts_with("units = ")),
+        "{text}"
+    );
 }

@@ -26,7 +26,7 @@ const QUEUE_DEPTH: u64 = 8;
 /// What a number adds to a name that another package has: a hyphen and two digits, as there are at most 64 tasks.
 const NUMBER_BYTES: usize = 3;
 
-/// Whoever gives a rate and a deadline wants them kept.
+/// A rate and a deadline are given so that they are kept.
 const CRITICALITY: (&str, Criticality) = CRITICALITIES[0];
 
 /// The format of frames that say none: what the network sees, pixel by pixel.
@@ -251,7 +251,7 @@ impl Defaults {
     }
 }
 
-/// The names that models of these packages have where nobody names them, by package.
+/// The names that models of these packages have without a name of their own, by package.
 #[must_use]
 pub fn names_of(packages: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();

@@ -486,7 +486,7 @@ fn system_cores(
     free.or(available.first()).copied().into_iter().collect()
 }
 
-/// Cores that nobody has; with one core everything shares it.
+/// Cores without an owner; with one core everything shares it.
 fn free(available: &[u16], system: &[u16], taken: &Taken) -> Vec<u16> {
     let alone = available.len() == 1;
     let is_free = |core: &&u16| (alone || !system.contains(core)) && taken.by(**core).is_none();

@@ -1,4 +1,4 @@
-//! Plans for a board that is elsewhere, by its file and a profile that is kept beside the package.
+//! Plans for a board that is elsewhere, by its file and a profile that is kept next to the package.
 
 use punctual_diagnostics::Diagnostics;
 use punctual_plan::{ElsewhereRule, Files, NoSuchBoard, Plan, PlanInputs, Policies};
