@@ -95,7 +95,7 @@ pub fn bound_stream(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A connection to whoever listens at `path`, non-blocking; `WouldBlock` if as many wait there as may.
+/// A connection to the process that listens at `path`, non-blocking; `WouldBlock` if as many wait there as may.
 pub fn connected_stream(path: &Path) -> io::Result<UnixStream> {
     let (socket, address) = (new_stream()?, address_of(path)?);
     let length = size_of_val(&address) as libc::socklen_t;

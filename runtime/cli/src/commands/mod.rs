@@ -11,6 +11,7 @@ pub mod explain;
 pub mod inspect;
 pub mod load;
 pub mod manuals;
+pub mod metrics;
 pub mod profile;
 pub mod record;
 pub mod share;

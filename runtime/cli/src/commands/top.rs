@@ -13,7 +13,8 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 
 use crate::live::daemon::{Daemon, LiveError};
-use crate::top::{Machine, Picture, draw, text};
+use crate::live::machine::Machine;
+use crate::top::{Picture, draw, text};
 
 /// Of which daemon, how often.
 #[derive(Clone, Debug, clap::Args)]

@@ -3,5 +3,6 @@
 pub mod daemon;
 pub mod denied;
 pub mod interval;
+pub mod machine;
 pub mod path;
 pub mod troubles;

@@ -436,7 +436,7 @@ fn every_file_that_a_document_names_is_there() {
 }
 
 /// Top folders whose files documents name.
-const ROOMS: [&str; 13] = [
+const ROOMS: [&str; 14] = [
     "bench",
     "boards",
     "docs",
@@ -445,6 +445,7 @@ const ROOMS: [&str; 13] = [
     "kernels",
     "libsmctrl-sys",
     "models",
+    "monitoring",
     "packaging",
     "research",
     "runtime",
