@@ -32,6 +32,7 @@ tree_punctual() {
   install -D -m 644 -t "$root/usr/share/punctual/boards" boards/*.toml
   install -D -m 644 -t "$root/usr/share/punctual/models" models/signs/signs.punctual
   install -D -m 644 -t "$root/usr/share/doc/punctual/examples" examples/*.toml
+  install -D -m 644 -t "$root/usr/share/punctual/monitoring" monitoring/alerts.yml monitoring/dashboard.json
   install -d "$root/etc/punctual"
   units "$root"
 }
