@@ -68,6 +68,7 @@ mod tests {
     use super::*;
 
     const SHORT_NS: u64 = 20_000_000;
+    const LONG_NS: u64 = 30_000_000_000;
 
     fn pair(limit_ns: u64) -> (Timed<UnixStream>, UnixStream) {
         let (own, other) = UnixStream::pair().unwrap();
@@ -77,15 +78,17 @@ mod tests {
 
     #[test]
     fn what_comes_in_time_is_read_and_a_silent_other_side_is_waited_for_no_longer() {
-        let (mut timed, mut other) = pair(SHORT_NS);
+        let (mut timed, mut other) = pair(LONG_NS);
         other.write_all(b"in time").unwrap();
-        let mut text = Vec::new();
-        let error = timed.read_to_end(&mut text).unwrap_err();
+        let mut text = [0; 7];
+        timed.read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"in time");
+        timed.extend(clock::now_ns() + SHORT_NS);
+        let error = timed.read(&mut text).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert_eq!(text, b"in time");
-        timed.extend(clock::now_ns() + 30_000_000_000);
+        timed.extend(clock::now_ns() + LONG_NS);
         drop(other);
-        assert_eq!(timed.read_to_end(&mut text).unwrap(), 0);
+        assert_eq!(timed.read(&mut text).unwrap(), 0);
     }
 
     #[test]

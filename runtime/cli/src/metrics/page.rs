@@ -29,7 +29,7 @@ curl -s http://127.0.0.1:9464/metrics
 - **Counters begin at 0 with the daemon.** `rate` and `increase` know that. `resets(punctual_uptime_seconds[1h])` is how often it was started again.
 - **Labels are names of the manifest**: tasks, models, partitions. There is none for a client, so the number of series is that of the plan.
 - **Sums of `punctual_latency_seconds` and `punctual_slack_seconds`** are of the upper edges of the daemon's buckets, which are 1/64 wide.
-- **Scrapes within 0.1 s** get the same report. 16 connections are served at the same time, each for at most 3 s; a request has at most 8 KiB.
+- **Scrapes within 0.1 s** get the same report. 16 connections are served at the same time, each for little more than 3 s at most; a request has at most 8 KiB.
 
 Names, types and labels never change; new ones may come.
 ";
