@@ -13,6 +13,8 @@ manuals() {
   foreign "$binaries/punctual" manuals --into "$1"
   foreign "$binaries/punctual-lab" manuals --into "$1/lab"
   foreign "$binaries/punctual-bench" manuals --into "$1/lab"
+  # `punctual bench` is punctual-bench, whose page is the package punctual-lab's.
+  rm "$1/man1/punctual-bench.1"
   mkdir -p "$1/man5"
   packaging/manifest-page docs/manifest.md "$version" >"$1/man5/punctual-manifest.5"
 }
