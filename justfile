@@ -75,6 +75,10 @@ robots:
 house:
     python3 testing/house/figures.py
 
+# Every page that the programs make, as people see it: target/pages. Needs chromium and pdftoppm
+pages:
+    testing/pages/look target/pages
+
 # What a change must pass
 ci:
     bash .ci/run

@@ -17,13 +17,13 @@ fn loop_and_daemon_answer_every_frame_with_the_camera_on_each_core() {
     let arguments = ["overhead", "--turns", "1", "--seconds", "1", "--json"];
     let output = Command::new(bench)
         .args(arguments)
-        .args(["--rate", "20"])
+        .args(["--rate", "20", "--watched", "3"])
         .output()
         .expect("it runs");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let rows = report["rows"].as_array().expect("rows");
-    assert_eq!(rows.len(), 4, "{rows:?}");
+    assert_eq!(rows.len(), 6, "{rows:?}");
     let places = [cores[0], *cores.last().expect("two")];
     for (row, place) in rows.iter().zip(places.into_iter().cycle()) {
         assert_eq!(row["frames"], 20, "{row}");

@@ -76,7 +76,7 @@ part_facts() {
       "cat /sys/kernel/mm/transparent_hugepage/enabled" "cat /proc/sys/kernel/sched_rt_runtime_us" "free -g" "ldconfig -p" "env | grep -E -e ^CUDA -e ^NVIDIA -e ^LD_ -e ^PATH -e ^OUT"; do
       echo "--- $c"; timeout 20 bash -c "$c" 2>&1 | grep -v -i -E "token|secret|passw|credential" | head -n 600; done
     echo "--- libcuda"; find / -xdev -name "libcuda.so*" 2>/dev/null; find /usr/local/nvidia -name "libcuda.so*" 2>/dev/null
-    echo "--- host"; punctual check --host 2>&1 | head -n 80; true'
+    echo "--- host"; punctual doctor 2>&1 | head -n 80; true'
 }
 # Each mechanism by itself, with records of its own; then the usual order, whose records all that follows uses.
 part_detect() {

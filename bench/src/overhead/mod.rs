@@ -1,6 +1,7 @@
 //! `punctual bench overhead`: the cost of a frame without its network, which takes a few microseconds.
 
 mod looped;
+mod watchers;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use hdrhistogram::Histogram;
 use punctual_client::{Client, Crop, Lost, Options as ClientOptions, PixelFormat, now_ns};
 use punctual_conformance::networks;
-use punctual_daemon::Process;
+use punctual_daemon::{Process, ReportError};
 use punctual_model::{Calibration, Package, PackageError};
 use punctual_platform::clock::sleep_until_ns;
 use punctual_platform::output::{self, OutputError};
@@ -20,6 +21,7 @@ use serde::Serialize;
 use crate::programs::{self, Folder, ProgramError, Programs};
 use crate::usage::{Usage, UsageError};
 use looped::{LoopError, Looped};
+use watchers::Watchers;
 
 /// How long, how often and with which daemons.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,13 +32,15 @@ EXAMPLES:
   punctual bench overhead --rate 100 --seconds 20 --json
   punctual bench overhead --idle-latency-us 0
   punctual bench overhead --recorder --rate 200
+  punctual bench overhead --watched 30 --rate 200
 
 One camera with a network of some microseconds, served in turns by punctuald and by a loop: a real-time thread that the
 camera wakes for each frame, and that wakes the camera. The network runs on the last core, the daemon's other threads on the
 first; the camera is on the first in one turn and on the last in the next. Times are from a frame's submission until its
 answer is read; processor time and context switches are those of the daemon's threads, also while they wait for frames, or
 of the loop's. It needs two cores. Programs of several folders are compared with each other; they must speak one version of
-the channel. With --recorder, each daemon also serves with its black box (`[recorder]`), in turns with itself without.
+the channel. With --recorder, each daemon also serves with its black box (`[recorder]`), in turns with itself without; with --watched, also
+while so many read its report once a second, as each `punctual top` does.
 
 TERMINATION CODES: 0 done; 4 a file cannot be written; 5 memory, threads or a daemon are unavailable.")]
 pub struct Options {
@@ -55,6 +59,9 @@ pub struct Options {
     /// Also with a black box.
     #[arg(long)]
     recorder: bool,
+    /// Also with so many readers of the daemon's report.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    watched: Option<u32>,
     /// A folder with the program punctuald; may be given several times [default: that of this program].
     #[arg(long, value_name = "FOLDER")]
     bin: Vec<PathBuf>,
@@ -73,6 +80,8 @@ pub enum Error {
     Loop(#[from] LoopError),
     #[error(transparent)]
     Usage(#[from] UsageError),
+    #[error(transparent)]
+    Report(#[from] ReportError),
     #[error("the daemon was lost: {0}")]
     Lost(#[from] Lost),
     #[error("a frame could not be submitted: {0}")]
@@ -106,21 +115,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let package = Package::new(networks::tiny(1), Calibration::default())?;
     let folder = folder(&package, [first, last], options)?;
     Programs::new(None).profile(&folder.path(MANIFEST))?;
-    let mut sides = vec![Side::Loop(&package, last)];
-    let mut names = vec!["loop".to_owned()];
+    let mut sides = vec![Side::of_loop(&package, last)];
     let given = options.bin.iter().map(|bin| Some(bin.as_path()));
     let own = options.bin.is_empty().then_some(None);
     for bin in given.chain(own) {
-        let name = match bin {
-            None => "punctuald".to_owned(),
-            Some(bin) => format!("punctuald of {}", bin.display()),
-        };
-        if options.recorder {
-            names.push(format!("{name}, recording"));
-            sides.push(Side::Daemon(Programs::new(bin), folder.path(RECORDED)));
-        }
-        names.push(name);
-        sides.push(Side::Daemon(Programs::new(bin), folder.path(MANIFEST)));
+        sides.extend(Side::of_daemons(bin, &folder, options));
     }
     // By side: with the camera on each core.
     let mut tallies = vec![[(); 2].map(|()| Tally::new()); sides.len()];
@@ -136,10 +135,10 @@ pub fn run(options: &Options) -> Result<(), Error> {
             }
         }
     }
-    let rows = names
+    let rows = sides
         .iter()
         .zip(&tallies)
-        .flat_map(|(name, [near, far])| [near.row(name, first), far.row(name, last)]);
+        .flat_map(|(side, [near, far])| [near.row(&side.name, first), far.row(&side.name, last)]);
     let report = Report {
         machine: punctual_device_cpu::machine(),
         rate: options.rate,
@@ -201,11 +200,22 @@ frame = {{ format = "rgb8", width = {SIDE}, height = {SIDE}, crop = [{SIDE}, {SI
     Ok(folder)
 }
 
+struct Side<'s> {
+    name: String,
+    server: Server<'s>,
+}
+
 /// Who answers.
-enum Side<'s> {
-    /// With this manifest.
-    Daemon(Programs, PathBuf),
+enum Server<'s> {
+    Daemon(Served),
     Loop(&'s Package, usize),
+}
+
+/// A daemon, with what it does beside.
+struct Served {
+    programs: Programs,
+    manifest: PathBuf,
+    watchers: u32,
 }
 
 /// Of a turn, or of several.
@@ -236,11 +246,40 @@ impl Tally {
 /// Longer than any answer takes.
 const LIMIT_NS: u64 = 20_000_000_000;
 
-impl Side<'_> {
+impl<'s> Side<'s> {
+    fn of_loop(package: &'s Package, core: usize) -> Self {
+        Self {
+            name: "loop".to_owned(),
+            server: Server::Loop(package, core),
+        }
+    }
+
+    /// The daemon of this folder, in each of the ways that are asked for.
+    fn of_daemons(bin: Option<&Path>, folder: &Folder, options: &Options) -> Vec<Self> {
+        let name = match bin {
+            None => "punctuald".to_owned(),
+            Some(bin) => format!("punctuald of {}", bin.display()),
+        };
+        let side = |beside: &str, manifest: &str, watchers| Self {
+            name: format!("{name}{beside}"),
+            server: Server::Daemon(Served {
+                programs: Programs::new(bin),
+                manifest: folder.path(manifest),
+                watchers,
+            }),
+        };
+        let recorded = options.recorder.then(|| side(", recording", RECORDED, 0));
+        let watched = options
+            .watched
+            .map(|count| side(&format!(", watched by {count}"), MANIFEST, count));
+        let plain = side("", MANIFEST, 0);
+        recorded.into_iter().chain(watched).chain([plain]).collect()
+    }
+
     fn turn(&self, camera: &Camera<'_>) -> Result<Tally, Error> {
-        match self {
-            Self::Daemon(programs, manifest) => of_daemon(programs, manifest, camera),
-            Self::Loop(package, core) => {
+        match &self.server {
+            Server::Daemon(served) => served.turn(camera),
+            Server::Loop(package, core) => {
                 let looped = Looped::start(package.network(), *core)?;
                 let tid = looped.tid();
                 let answer = |frame: u64| {
@@ -255,14 +294,19 @@ impl Side<'_> {
     }
 }
 
-fn of_daemon(programs: &Programs, manifest: &Path, camera: &Camera<'_>) -> Result<Tally, Error> {
-    let socket = manifest.with_file_name("socket");
-    // A profile that any machine keeps leaves much to warn of.
-    let quiet = ["--log", "error"].map(OsStr::new);
-    let daemon = programs.daemon(manifest, &socket, quiet)?;
-    let tally = served(&daemon, &socket, camera);
-    programs::stop(daemon)?;
-    tally
+impl Served {
+    fn turn(&self, camera: &Camera<'_>) -> Result<Tally, Error> {
+        let socket = self.manifest.with_file_name("socket");
+        // A profile that any machine keeps leaves much to warn of.
+        let quiet = ["--log", "error"].map(OsStr::new);
+        let daemon = self.programs.daemon(&self.manifest, &socket, quiet)?;
+        let watchers = Watchers::start(&socket, self.watchers);
+        let tally = served(&daemon, &socket, camera);
+        let watched = watchers.stop();
+        programs::stop(daemon)?;
+        watched?;
+        tally
+    }
 }
 
 fn served(daemon: &Process, socket: &Path, camera: &Camera<'_>) -> Result<Tally, Error> {

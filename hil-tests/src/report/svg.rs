@@ -1,11 +1,11 @@
 //! A small histogram of latencies, both axes logarithmic: tails are what matters.
 
-use punctual_report::{Anchor, Drawing, Style, Svg};
+use punctual_report::{Anchor, Colour, Drawing, Style, Svg};
 
 use crate::outcome::Pictured;
 
-const WIDTH: f64 = 320.0;
-const HEIGHT: f64 = 90.0;
+const WIDTH: f64 = 440.0;
+const HEIGHT: f64 = 110.0;
 /// Room below for the scale's words.
 const FOOT: f64 = 16.0;
 
@@ -39,7 +39,7 @@ pub fn histogram(pictured: &Pictured) -> Option<Svg> {
         let height = ((*count as f64).ln_1p() / most.ln_1p() * HEIGHT).max(2.0);
         let width = (right - left - 0.5).max(0.5);
         let style = Style {
-            fill: "#3b7dd8",
+            fill: &Colour::of(0).to_string(),
             title: &format!("{count} up to {edge} us"),
             ..Style::default()
         };

@@ -1,6 +1,6 @@
 //! The duty cycles as a picture: a lane for each partition, a block for each batch.
 
-use punctual_report::{Anchor, Drawing, Style};
+use punctual_report::{Anchor, Drawing, Style, Ticks};
 
 use crate::plan::{FleetPlan, NodePlan};
 use crate::report::ms;
@@ -35,7 +35,7 @@ impl FleetPlan {
         };
         let title = format!("Duty cycles of {} partitions{more}", shown.len());
         let mut drawing = Drawing::new(LEFT + WIDTH + RIGHT, height, &title);
-        drawing.background("#ffffff");
+        drawing.paper();
         drawing.text((12.0, 22.0), Anchor::Start, &title);
         for (lane, node) in shown.iter().enumerate() {
             self.lane(
@@ -69,7 +69,7 @@ impl FleetPlan {
         drawing.text((LEFT - 10.0, y + 18.0), Anchor::End, &name);
         let (top, high) = (y + 3.0, LANE - 6.0);
         let whole = ms(node.duty_cycle) * scale;
-        drawing.rect((LEFT, top), (whole, high), &outlined("#eeeeee", ""));
+        drawing.rect((LEFT, top), (whole, high), &outlined("none", ""));
         let mut x = LEFT;
         for run in &node.runs {
             let width = ms(run.time) * scale;
@@ -83,7 +83,7 @@ impl FleetPlan {
             let label = format!("{} x{}", run.session, run.batch);
             // Text that would run over the block's edge stays in the tooltip only.
             if width > 7.0 * label.len() as f64 {
-                drawing.text((x + width / 2.0, y + 19.0), Anchor::Middle, &label);
+                drawing.text((x + width / 2.0, y + 19.0), Anchor::OnBar, &label);
             }
             x += width;
         }
@@ -99,26 +99,17 @@ const fn colour(session: usize) -> &'static str {
 const fn outlined<'s>(fill: &'s str, title: &'s str) -> Style<'s> {
     Style {
         fill,
-        stroke: "#333333",
+        stroke: "currentColor",
         title,
     }
 }
 
-/// Ticks at a round distance, ten at most.
 fn axis(drawing: &mut Drawing, y: f64, longest: f64) {
-    let mut step = 10_f64.powf((longest / 10.0).log10().floor());
-    for factor in [2.0, 2.5, 2.0] {
-        if longest / step > 10.0 {
-            step *= factor;
-        }
-    }
-    let ticks = (longest / step).floor() as usize;
-    for tick in 0..=ticks {
-        let at = step * tick as f64;
+    let ticks = Ticks::linear(0.0, longest);
+    for &at in ticks.values() {
         let x = LEFT + at * WIDTH / longest;
-        drawing.line((x, y), (x, y + 5.0), "#333333");
-        let places = usize::from(step < 1.0) * 3;
-        drawing.text((x, y + 19.0), Anchor::Middle, &format!("{at:.places$}"));
+        drawing.line((x, y), (x, y + 5.0), "currentColor");
+        drawing.text((x, y + 19.0), Anchor::Middle, &ticks.label(at));
     }
     drawing.text((LEFT + WIDTH + 22.0, y + 19.0), Anchor::Start, "ms");
 }

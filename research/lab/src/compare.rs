@@ -30,15 +30,16 @@ EXAMPLES:
   punctual compare --list
 
 Everything happens in virtual time: no device, no daemon, the same scheduler. The same command
-gives the same figures each time. A request is missed if it was late, rejected, failed or
-lost; latency counts from the intended submission; `of all` counts what was not answered as wrong.
+gives the same figures each time. A request is answered on time, or missed: then its camera was told early (refused before the
+deadline, so that it can act), or it was answered late, or at the deadline there was silence. Latency counts from the intended
+submission; `of all` counts what was not answered as wrong, and the score what was not right on time.
 `punctual` runs stages on idle compute units of other partitions, too, where the workload has times for narrower
 ranges (--no-lending: not). A recording (.mcap) has the frames, answers and times that were recorded; how much of each run had other
 times is said below the table. The bound is the accuracy that no scheduler can exceed, even one that knows all requests in advance.
 
 JSON: an array of objects, one a run: workload, policy, load, seed, submitted, missed, late,
-rejected, failed, lost, accuracy, accuracy_all, accuracy_full_depth, accuracy_bound (0 to 1, null:
-not computed), latency_us {p50, p99, p999, max, mean}, goodput_per_s, gpu_efficacy.
+rejected, failed, lost, told_early, silent, told_us, accuracy, accuracy_all,
+accuracy_on_time (the score), accuracy_full_depth, accuracy_bound (0 to 1, null: not computed), latency_us {p50, p99, p999, max, mean}, goodput_per_s, gpu_efficacy.
 
 TERMINATION CODES: 0 done; 1 a policy lost a request; 3 no such workload or policy, or a policy
 cannot take the workload; 4 a file is missing or cannot be written.")]
@@ -119,6 +120,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         output::line(format_args!("{}: {}\n", scenario.name, scenario.about))?;
         let width = output::width();
         output::text(format_args!("{:width$}", report::comparison(&rows)))?;
+        output::line(format_args!("\n{}", report::MEANING.join("\n")))?;
     }
     for run in &runs {
         if let Some(times) = &run.outcome.times {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use punctual_daemon::host;
 use punctual_device::profile::{Effort, MeasureError, Request};
 use punctual_device_cpu::CpuProvider;
 use punctual_model::{Package, PackageError, Profile, ProfileError};
@@ -52,7 +53,12 @@ pub fn profiles(
     again: bool,
     keeps: bool,
 ) -> Result<Found, CacheError> {
-    let needs = Needs::of_manifest(text, manifest, &Policies::shipped())?;
+    let needs = Needs::of_manifest(
+        text,
+        manifest,
+        &Policies::shipped(),
+        &host::cores().unwrap_or_default(),
+    )?;
     let packages = measure::by_package(&needs.models);
     let mut jobs = Vec::new();
     for wanted in &packages {

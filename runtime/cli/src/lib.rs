@@ -9,6 +9,7 @@ pub mod commands;
 pub mod demo;
 mod folder;
 mod host;
+mod init;
 mod interruption;
 mod live;
 mod load;

@@ -8,8 +8,8 @@ mod sibling;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
-    ask, board, calibrate, camera, check, compile, daemon, explain, inspect, load, manuals,
-    metrics, profile, record, share, status, top, trace,
+    ask, board, calibrate, camera, check, compile, daemon, doctor, explain, init, inspect, load,
+    manuals, metrics, profile, record, share, status, top, trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -48,8 +48,12 @@ enum Command {
     Metrics(metrics::Options),
     /// Load a daemon's tasks, at rising rates until promises break.
     Load(load::Options),
-    /// Check a manifest and show the plan made from it, or check this machine's settings.
+    /// Check a manifest and show the plan made from it.
     Check(check::Options),
+    /// Check this machine's settings: those that cost latency, and how to change them.
+    Doctor(doctor::Options),
+    /// Write a first manifest, with comments, for packages on this machine.
+    Init(init::Options),
     /// Compile an ONNX file with early exits into a model package.
     Compile(Box<compile::Options>),
     /// Show what a model package holds: input, outputs by exit, stages, weights, profiles.
@@ -92,10 +96,11 @@ EXAMPLES:
   Four times the cameras' rates, result for a machine:
       punctual demo --overload 4 --json
   From a trained network to a daemon:
-      punctual compile signs.toml
-      punctual profile manifest.toml
-      punctual check manifest.toml
-      punctual daemon manifest.toml --socket /tmp/punctual.sock
+      punctual compile resnet.onnx --normalise imagenet --answer classes
+      punctual init resnet.punctual --output robot.toml
+      punctual profile robot.toml
+      punctual check robot.toml
+      punctual daemon robot.toml
   Compare schedulers on a published workload, without any hardware:
       punctual compare seeb-poisson --html seeb.html
 
@@ -154,6 +159,8 @@ fn main() -> std::process::ExitCode {
         Command::Metrics(options) => Termination::of("metrics", metrics::run(&options)).into(),
         Command::Load(options) => load::run(&options).into(),
         Command::Check(options) => check::run(&options, &policies).into(),
+        Command::Doctor(options) => doctor::run(&options, &policies).into(),
+        Command::Init(options) => Termination::of("init", init::run(&options)).into(),
         Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),
         Command::Inspect(options) => Termination::of("inspect", inspect::run(&options)).into(),
         Command::Calibrate(options) => {

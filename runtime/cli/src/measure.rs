@@ -301,7 +301,7 @@ fn target() -> ProgressDrawTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_plan::Policies;
+    use punctual_plan::{HostCores, Policies};
 
     #[test]
     fn a_package_is_measured_once_for_all_its_models() {
@@ -341,8 +341,13 @@ mod tests {
             criticality = "best-effort"
             frame = { format = "rgb8", width = 640, height = 480, crop = [64, 64] }
         "#;
-        let needs =
-            Needs::of_manifest(manifest, "gpu.toml".as_ref(), &Policies::shipped()).expect("valid");
+        let needs = Needs::of_manifest(
+            manifest,
+            "gpu.toml".as_ref(),
+            &Policies::shipped(),
+            &HostCores::default(),
+        );
+        let needs = needs.expect("valid");
         let packages = by_package(&needs.models);
         assert_eq!(packages.len(), 1);
         let sizes = |batches: &[u8], units: &[u8]| Sizes {

@@ -14,6 +14,7 @@ use crate::Termination;
 use crate::gpu::GpuError;
 use crate::limits::LimitError;
 use crate::lookup::OrtError;
+use crate::options::NoManifest;
 
 /// Why the daemon did not start. Its text says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,8 @@ pub enum StartupError {
     /// The manifest, or what it names.
     #[error(transparent)]
     Plan(#[from] Diagnostics),
+    #[error(transparent)]
+    NoManifest(#[from] NoManifest),
     /// `--ready-fd` is no descriptor that was inherited.
     #[error(
         "--ready-fd {0} is not an open file descriptor: let the starting process leave it open"
@@ -68,6 +71,7 @@ impl StartupError {
     pub fn termination(&self) -> Termination {
         match self {
             Self::Plan(errors) if errors.is_about_files_only() => Termination::MissingFile,
+            Self::NoManifest(_) => Termination::MissingFile,
             Self::Plan(_) | Self::Preprocess { .. } | Self::SocketPath { .. } => {
                 Termination::InvalidPlan
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual_plan::{Accounts, Host};
+use punctual_plan::{Accounts, Host, HostCores};
 use punctual_platform::thread::{ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Missing, OsError, affinity, settings};
 
@@ -10,15 +10,8 @@ use crate::program;
 
 /// Looks at the machine: cores, memory, privileges, processor.
 pub fn detect() -> Result<Host, OsError> {
-    let cores: Vec<u16> = affinity::available_cores()?
-        .into_iter()
-        .map(|core| core as u16)
-        .collect();
-    let mut isolated = affinity::isolated_cores();
-    isolated.retain(|core| cores.contains(core));
     Ok(Host {
-        cores,
-        isolated,
+        cores: cores()?,
         memory_bytes: available_memory(),
         realtime: may_be_realtime(),
         machine: punctual_device_cpu::machine(),
@@ -29,6 +22,18 @@ pub fn detect() -> Result<Host, OsError> {
         accounts: accounts(),
         gpu: None,
         ort: Err("it was not looked for: no partition has `device = \"ort\"`".to_owned()),
+    })
+}
+
+/// The cores that this process may use.
+pub fn cores() -> Result<HostCores, OsError> {
+    let available = affinity::available_cores()?.into_iter();
+    let available: Vec<u16> = available.map(|core| core as u16).collect();
+    let mut isolated = affinity::isolated_cores();
+    isolated.retain(|core| available.contains(core));
+    Ok(HostCores {
+        available,
+        isolated,
     })
 }
 

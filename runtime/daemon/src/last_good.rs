@@ -170,6 +170,7 @@ fn source(set: &Path, options: &Options) -> ManifestSource {
             ..present.files
         },
         is_credential: present.is_credential,
+        is_named: true,
     }
 }
 

@@ -76,7 +76,7 @@ mod world;
 pub use error::StartupError;
 pub use last_good::keep;
 pub use limits::LimitError;
-pub use options::{AFTER_HELP, CONFIGURATION, ManifestSource, Options};
+pub use options::{AFTER_HELP, CONFIGURATION, ManifestSource, NoManifest, Options};
 pub use process::{Process, ProcessError};
 pub use reload::refuse_reload;
 pub use report::{

@@ -60,6 +60,30 @@ pub struct ManifestSource {
     pub files: Files,
     /// Whether it is a credential: the copy that the service manager made when it started us.
     pub is_credential: bool,
+    /// Whether the command line names it.
+    pub is_named: bool,
+}
+
+/// None was named, and there is none at the usual place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no manifest was named, the service manager passed none, and there is none at {usual}: name one (MANIFEST.toml), or write \
+     one there; `punctual init PACKAGE` writes a first one",
+    usual = usual.display()
+)]
+pub struct NoManifest {
+    usual: PathBuf,
+}
+
+impl ManifestSource {
+    /// That there is none, if it is not named.
+    pub(crate) fn check(&self) -> Result<(), NoManifest> {
+        let usual = self.path.clone();
+        if self.is_named || usual.exists() {
+            return Ok(());
+        }
+        Err(NoManifest { usual })
+    }
 }
 
 impl Options {
@@ -70,6 +94,12 @@ impl Options {
         self.manifest_among(credentials.as_deref())
     }
 
+    /// The same, if there is one; what is wrong with one that was named is for its reader to say.
+    pub fn manifest_that_is_there(&self) -> Result<ManifestSource, NoManifest> {
+        let source = self.manifest();
+        source.check().map(|()| source)
+    }
+
     fn manifest_among(&self, credentials: Option<&Path>) -> ManifestSource {
         let configuration = Path::new(CONFIGURATION);
         if let Some(path) = &self.manifest {
@@ -77,6 +107,7 @@ impl Options {
                 path: path.clone(),
                 files: Files::of(path.parent().unwrap_or(Path::new(""))),
                 is_credential: false,
+                is_named: true,
             };
         }
         let credential = credentials.map(|folder| folder.join(MANIFEST));
@@ -85,6 +116,7 @@ impl Options {
             is_credential: credential.is_some(),
             path: credential.unwrap_or_else(|| configuration.join(MANIFEST)),
             files: Files::of(configuration),
+            is_named: false,
         }
     }
 }
@@ -137,6 +169,13 @@ mod tests {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).expect("a fresh folder");
         assert_eq!(none.manifest_among(Some(&folder)), of_board);
+        if !of_board.path.exists() {
+            let none = of_board.check().expect_err("nothing is there").to_string();
+            assert!(
+                none.contains("there is none at /etc/punctual/manifest.toml"),
+                "{none}"
+            );
+        }
         std::fs::write(folder.join(MANIFEST), "").expect("a writable folder");
         let passed = none.manifest_among(Some(&folder));
         assert_eq!(passed.path, folder.join(MANIFEST));
@@ -149,6 +188,7 @@ mod tests {
         };
         let named = named.manifest_among(Some(&folder));
         assert_eq!(named.files, Files::of(Path::new("robot")));
+        assert_eq!((named.check(), passed.check()), (Ok(()), Ok(())));
         std::fs::remove_dir_all(&folder).expect("it is there");
     }
 }

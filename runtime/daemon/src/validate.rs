@@ -53,6 +53,7 @@ pub fn gather(
     host: Host,
 ) -> Result<(PlanInputs, Found), StartupError> {
     limits::check_any()?;
+    manifest.check()?;
     let mut inputs = PlanInputs::read_from(
         &manifest.path,
         &manifest.files,

@@ -1,6 +1,5 @@
 //! The rules that a file of any format can break.
 
-use std::io;
 use std::path::PathBuf;
 
 use punctual_platform::read::Refused;
@@ -18,8 +17,11 @@ use crate::spelling::{list, nearest};
 pub enum Invalid {
     #[error("not valid TOML: {}", error.message())]
     Syntax { error: toml::de::Error },
-    #[error("cannot read the file: {kind}")]
-    Unreadable { kind: io::ErrorKind },
+    #[error("cannot read the file: {reason}")]
+    Unreadable {
+        /// What the system says.
+        reason: String,
+    },
     /// A file that is no regular file, or too large.
     #[error("{path} is not read: {1}", path = .0.display())]
     Refused(PathBuf, Refused),

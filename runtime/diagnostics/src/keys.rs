@@ -9,7 +9,8 @@ use crate::place::Spanned;
 use crate::problem::Problems;
 use crate::section::Section;
 
-const NAME_BYTES_MAX: usize = 64;
+/// The longest name.
+pub const NAME_BYTES_MAX: usize = 64;
 
 impl Section<'_, '_> {
     /// One word of a fixed list.

@@ -22,7 +22,7 @@ mod text;
 
 pub use bytes::Bytes;
 pub use invalid::Invalid;
-pub use keys::unique;
+pub use keys::{NAME_BYTES_MAX, unique};
 pub use place::{Place, Spanned};
 pub use problem::{Diagnostics, Excerpt, Problem, Problems};
 pub use renamed::{RemovedKey, RenamedKey};

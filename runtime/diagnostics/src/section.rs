@@ -254,7 +254,7 @@ impl<'d, 't> Section<'d, 't> {
         key: &'static str,
         count: RangeInclusive<usize>,
         problems: &mut Problems<'_>,
-        read: impl Fn(Self, &mut Problems<'_>) -> Option<T>,
+        mut read: impl FnMut(Self, &mut Problems<'_>) -> Option<T>,
     ) -> Vec<T> {
         let tables = self.tables(key, problems);
         let place = self.absent(key);

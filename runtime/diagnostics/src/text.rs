@@ -9,6 +9,8 @@ use crate::section::FILE_BYTES_MAX;
 pub fn read_text(path: &Path) -> Result<String, Invalid> {
     read::text(path, FILE_BYTES_MAX).map_err(|error| match Refused::behind(&error) {
         Some(refused) => Invalid::Refused(path.to_owned(), refused),
-        None => Invalid::Unreadable { kind: error.kind() },
+        None => Invalid::Unreadable {
+            reason: error.to_string(),
+        },
     })
 }

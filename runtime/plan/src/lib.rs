@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod elsewhere;
 mod inputs;
 mod manifest;
 mod needs;
@@ -26,14 +27,15 @@ pub use budget::{
     PreemptedStage, PrepareNotProfiled, PromiseRule, Purpose, RECORDER_CELL_BYTES, RECORDER_CELLS,
     STACK_BYTES, STRANGER_THREADS, StageNotProfiled, TaskReport, Unschedulable, WAITING_SECONDS,
 };
+pub use elsewhere::ElsewhereRule;
 pub use inputs::{
-    Accounts, BATCH_SIZES, Board, DeviceKind, Difference, Fact, Gpu, GpuHost, Host, OrtHost,
-    PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, PowerMode,
+    Accounts, BATCH_SIZES, Board, DeviceKind, Difference, Fact, Gpu, GpuHost, Host, HostCores,
+    OrtHost, PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, PowerMode,
     ProfileInput, Releases, Source, UnknownSource, WrittenPolicyError,
 };
 pub use manifest::{
-    LeaderWait, METRICS_SUFFIX, Margins, Payloads, RecorderMode, RecorderPlan, RecorderRule,
-    Scheduling, SocketRule,
+    Defaulted, LeaderWait, METRICS_SUFFIX, Margins, Payloads, RecorderMode, RecorderPlan,
+    RecorderRule, Scheduling, SocketRule, names_of,
 };
 pub use needs::{ModelNeeds, Needs, PartitionNeeds};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};

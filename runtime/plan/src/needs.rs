@@ -6,10 +6,10 @@ use std::path::Path;
 use punctual_core::{Partitioning, PolicySpec};
 use serde::Serialize;
 
-use crate::inputs::{DeviceKind, Policies};
+use crate::inputs::{DeviceKind, HostCores, Policies};
 use crate::manifest::{self, LeaderWait, Manifest, PlaceChoice, RawModel, RawPartition, RawTask};
 use crate::resolve::places::{self, Home};
-use crate::resolve::{FrameNeeds, batches_up_to, device};
+use crate::resolve::{FrameNeeds, batches_up_to, device, left};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -56,11 +56,22 @@ pub struct ModelNeeds {
 }
 
 impl Needs {
-    /// From the manifest alone; neither packages nor profiles are looked at.
-    pub fn of_manifest(text: &str, path: &Path, policies: &Policies) -> Result<Self, Diagnostics> {
+    /// From the manifest alone, on a machine with these cores; neither packages nor profiles are looked at.
+    pub fn of_manifest(
+        text: &str,
+        path: &Path,
+        policies: &Policies,
+        cores: &HostCores,
+    ) -> Result<Self, Diagnostics> {
         let mut problems = Problems::new(path, text, "plan");
         let Some(manifest) = manifest::read(policies, &mut problems) else {
             return Err(problems.into_errors());
+        };
+        // What is wrong with the machine's cores is for the plan to say.
+        let mut of_the_plan = Problems::new(path, text, "plan");
+        let widths = Widths {
+            manifest: &manifest,
+            left: left(&manifest, cores, &mut of_the_plan) as u64,
         };
         let needs = Self {
             board: manifest
@@ -75,14 +86,78 @@ impl Needs {
                 .as_ref()
                 .map(|at| at.value.clone()),
             leader_wait: manifest.daemon.leaders.wait,
-            models: of_models(&manifest, &mut problems),
-            partitions: of_partitions(&manifest),
+            models: of_models(&widths, &mut problems),
+            partitions: of_partitions(&widths),
         };
         problems.into_result().map(|()| needs)
     }
 }
 
-fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds> {
+/// The partitions of a manifest and how many compute units they have.
+struct Widths<'m> {
+    manifest: &'m Manifest,
+    /// Cores that are left for the partition that has those.
+    left: u64,
+}
+
+impl Widths<'_> {
+    fn of(&self, partition: &RawPartition) -> Option<u8> {
+        let cores = partition.cores.as_ref().map(|at| at.value.len() as u64);
+        let cores = cores.or(partition.units.as_ref().map(|at| at.value));
+        let cores = cores.or(partition.has_what_is_left().then_some(self.left));
+        let tpcs = partition.tpcs.as_ref().map(|at| at.value);
+        let units = tpcs.or(cores)?;
+        u8::try_from(units).ok().filter(|units| *units > 0)
+    }
+
+    /// The same, of a partition that fills what its launches are lowered for: all that others have.
+    fn to_measure(&self, partition: &RawPartition) -> Option<u8> {
+        if partition.fill.is_none() {
+            return self.of(partition);
+        }
+        let partitions = self.manifest.partitions.iter();
+        let tpcs = partitions.filter_map(|p| p.tpcs.as_ref());
+        u8::try_from(tpcs.map(|at| at.value).sum::<u64>()).ok()
+    }
+
+    /// How many compute units the places of a device have, and the partitions whose units these are; none without places.
+    fn lent(&self, device: DeviceKind) -> Vec<u8> {
+        let manifest = self.manifest;
+        let choice = manifest.daemon.places.choice;
+        let asked = choice != PlaceChoice::None || !manifest.places.is_empty();
+        if !asked || !places::lends(device) || !manifest.daemon.policy.value.contract().lends {
+            return Vec::new();
+        }
+        let homes: Vec<Home<'_>> = manifest
+            .partitions
+            .iter()
+            .map(|partition| Home {
+                name: &partition.name.value,
+                device: partition.device,
+                width: self.of(partition).map_or(0, u16::from),
+            })
+            .collect();
+        let generated = places::generated(choice, &homes).into_iter();
+        let generated = generated.filter(|range| range.device == device);
+        let written = manifest.places.iter().filter_map(|place| match device {
+            DeviceKind::Cuda => place.tpcs.as_ref()?.value.get(1).copied(),
+            DeviceKind::Cpu | DeviceKind::Ort => Some(place.cores.as_ref()?.value.len() as u64),
+        });
+        let widths = generated.map(|range| u64::from(range.units.count));
+        let mut widths: Vec<u64> = widths.chain(written).collect();
+        if !widths.is_empty() {
+            let homes = homes.iter().filter(|home| home.device == device);
+            widths.extend(homes.map(|home| u64::from(home.width)));
+        }
+        let widths = widths
+            .into_iter()
+            .filter_map(|width| u8::try_from(width).ok());
+        widths.filter(|width| *width > 0).collect()
+    }
+}
+
+fn of_models(widths: &Widths<'_>, problems: &mut Problems<'_>) -> Vec<ModelNeeds> {
+    let manifest = widths.manifest;
     let mut needs = Vec::new();
     let devices = device::of_models(manifest, problems);
     let fills = manifest.partitions.iter().any(|p| p.fill.is_some());
@@ -97,7 +172,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
             }
             batch_max = batch_max.max(task.batch_max);
             let partition = manifest.partition_of(task);
-            units.extend(partition.and_then(|partition| units_of(manifest, partition)));
+            units.extend(partition.and_then(|partition| widths.to_measure(partition)));
             let frame = task
                 .frame
                 .as_ref()
@@ -106,10 +181,10 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
         }
         if manifest.daemon.policy.value.contract().partitioning == Partitioning::Ranges {
             let all = manifest.partitions.iter();
-            let all = all.filter_map(|partition| units_of(manifest, partition));
+            let all = all.filter_map(|partition| widths.to_measure(partition));
             units.extend(1..=all.fold(0, u8::saturating_add));
         }
-        let lent = widths_lent(manifest, device);
+        let lent = widths.lent(device);
         let beside = !lent.is_empty() && !units.is_empty();
         if beside {
             units.extend(lent);
@@ -132,12 +207,16 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
 }
 
 /// Those without a size are noted elsewhere.
-fn of_partitions(manifest: &Manifest) -> Vec<PartitionNeeds> {
-    let partitions = manifest.partitions.iter().filter(|p| p.fill.is_none());
+fn of_partitions(widths: &Widths<'_>) -> Vec<PartitionNeeds> {
+    let partitions = widths
+        .manifest
+        .partitions
+        .iter()
+        .filter(|p| p.fill.is_none());
     let with_size = partitions.filter_map(|partition| {
         Some(PartitionNeeds {
             device: partition.device,
-            units: units_of(manifest, partition)?,
+            units: widths.of(partition)?,
         })
     });
     with_size.collect()
@@ -158,55 +237,4 @@ fn is_paged(manifest: &Manifest, package: &Spanned<String>) -> bool {
             let mut users = manifest.tasks.iter().filter(named);
             users.clone().next().is_some() && users.all(|task| !task.is_reserved())
         })
-}
-
-/// How many compute units the places of a device have, and the partitions whose units these are; none without places.
-fn widths_lent(manifest: &Manifest, device: DeviceKind) -> Vec<u8> {
-    let choice = manifest.daemon.places.choice;
-    let asked = choice != PlaceChoice::None || !manifest.places.is_empty();
-    if !asked || !places::lends(device) || !manifest.daemon.policy.value.contract().lends {
-        return Vec::new();
-    }
-    let homes: Vec<Home<'_>> = manifest
-        .partitions
-        .iter()
-        .map(|partition| Home {
-            name: &partition.name.value,
-            device: partition.device,
-            width: width_of(partition).map_or(0, u16::from),
-        })
-        .collect();
-    let generated = places::generated(choice, &homes).into_iter();
-    let generated = generated.filter(|range| range.device == device);
-    let written = manifest.places.iter().filter_map(|place| match device {
-        DeviceKind::Cuda => place.tpcs.as_ref()?.value.get(1).copied(),
-        DeviceKind::Cpu | DeviceKind::Ort => Some(place.cores.as_ref()?.value.len() as u64),
-    });
-    let widths = generated.map(|range| u64::from(range.units.count));
-    let mut widths: Vec<u64> = widths.chain(written).collect();
-    if !widths.is_empty() {
-        let homes = homes.iter().filter(|home| home.device == device);
-        widths.extend(homes.map(|home| u64::from(home.width)));
-    }
-    let widths = widths
-        .into_iter()
-        .filter_map(|width| u8::try_from(width).ok());
-    widths.filter(|width| *width > 0).collect()
-}
-
-fn units_of(manifest: &Manifest, partition: &RawPartition) -> Option<u8> {
-    if partition.fill.is_none() {
-        return width_of(partition);
-    }
-    // What its launches are lowered for: all that others have.
-    let tpcs = manifest.partitions.iter().filter_map(|p| p.tpcs.as_ref());
-    u8::try_from(tpcs.map(|at| at.value).sum::<u64>()).ok()
-}
-
-fn width_of(partition: &RawPartition) -> Option<u8> {
-    let cores = partition.cores.as_ref().map(|at| at.value.len() as u64);
-    let cores = cores.or(partition.units.as_ref().map(|at| at.value));
-    let tpcs = partition.tpcs.as_ref().map(|at| at.value);
-    let units = tpcs.or(cores)?;
-    u8::try_from(units).ok().filter(|units| *units > 0)
 }

@@ -1,11 +1,10 @@
 //! Reading the files that a plan is made from. Nothing is decided here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use punctual_diagnostics::{Diagnostics, Invalid, Problems, Rule, read_text};
+use punctual_diagnostics::{Diagnostics, Invalid, Place, Problems, Rule, read_text};
 use punctual_model::{Package, Profile};
 use thiserror::Error;
 
@@ -14,11 +13,12 @@ use crate::manifest::{self, Manifest};
 
 /// A board of which there is no file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("board {board:?} is not part of the program, and its file cannot be read: {kind}")]
+#[error("board {board:?} is not part of the program, and its file cannot be read: {reason}")]
 #[non_exhaustive]
 pub struct NoSuchBoard {
     pub board: String,
-    pub kind: io::ErrorKind,
+    /// What the system says.
+    pub reason: String,
 }
 
 impl Rule for NoSuchBoard {
@@ -109,8 +109,7 @@ impl PlanInputs {
         host: Host,
         policies: Policies,
     ) -> Result<Self, Diagnostics> {
-        let manifest_text = read_text(manifest_path)
-            .map_err(|cause| Diagnostics::of_file(manifest_path, "plan", cause))?;
+        let manifest_text = open(manifest_path)?;
         let mut problems = Problems::new(manifest_path, &manifest_text, "plan");
         let Some(manifest) = manifest::read(&policies, &mut problems) else {
             return Err(problems.into_errors());
@@ -118,20 +117,7 @@ impl PlanInputs {
         let Some(name) = &manifest.daemon.board else {
             return Err(problems.into_errors());
         };
-        let board = match find_board(&name.value, files) {
-            Ok(board) => board,
-            Err(BoardProblem::Unreadable(cause)) => {
-                match cause {
-                    Invalid::Unreadable { kind } => {
-                        let board = name.value.clone();
-                        problems.add(&name.place, NoSuchBoard { board, kind });
-                    }
-                    refused => problems.add(&name.place, refused),
-                }
-                return Err(problems.into_errors());
-            }
-            Err(BoardProblem::Invalid(errors)) => return Err(errors),
-        };
+        let board = board_named(&name.value, &name.place, files, problems)?;
         let packages = read_packages(&manifest, files, host.lanes);
         let profiles = if profiles.is_empty() {
             of_packages(&packages, files)
@@ -143,6 +129,7 @@ impl PlanInputs {
             manifest_path: manifest_path.to_owned(),
             manifest_text,
             board,
+            board_is_asked: false,
             host,
             policies,
             packages,
@@ -162,8 +149,32 @@ impl PlanInputs {
     }
 }
 
+/// The text of a manifest.
+pub(crate) fn open(manifest: &Path) -> Result<String, Diagnostics> {
+    read_text(manifest).map_err(|cause| Diagnostics::of_file(manifest, "plan", cause))
+}
+
+/// The board of this name; if there is none, that is noted at `place` beside the other problems.
+pub(crate) fn board_named(
+    name: &str,
+    place: &Place,
+    files: &Files,
+    mut problems: Problems<'_>,
+) -> Result<Board, Diagnostics> {
+    match find_board(name, files) {
+        Ok(board) => return Ok(board),
+        Err(BoardProblem::Invalid(errors)) => return Err(errors),
+        Err(BoardProblem::Unreadable(Invalid::Unreadable { reason })) => {
+            let board = name.to_owned();
+            problems.add(place, NoSuchBoard { board, reason });
+        }
+        Err(BoardProblem::Unreadable(refused)) => problems.add(place, refused),
+    }
+    Err(problems.into_errors())
+}
+
 /// Every package once, in the manifest's order.
-fn read_packages(manifest: &Manifest, files: &Files, lanes: u8) -> Vec<PackageInput> {
+pub(crate) fn read_packages(manifest: &Manifest, files: &Files, lanes: u8) -> Vec<PackageInput> {
     let mut packages: Vec<PackageInput> = Vec::new();
     for path in manifest.models.iter().filter_map(|m| m.package.as_ref()) {
         let path = &path.value;
@@ -183,7 +194,7 @@ fn read_packages(manifest: &Manifest, files: &Files, lanes: u8) -> Vec<PackageIn
 
 /// The profiles that lie in and next to the packages; the first that fits is used. That there is
 /// none is for the plan to say, which knows whether it is needed.
-fn of_packages(packages: &[PackageInput], files: &Files) -> Vec<ProfileInput> {
+pub(crate) fn of_packages(packages: &[PackageInput], files: &Files) -> Vec<ProfileInput> {
     let mut profiles = Vec::new();
     for input in packages {
         let path = files.locate(Path::new(&input.path));

@@ -113,7 +113,7 @@ impl Display for Unseen {
         match self {
             Self::Hidden => f.write_str(
                 "processes of other users are hidden from this one (hidepid=, ProtectProc=, a container): \
-                 `sudo punctual check --host` outside of it sees them",
+                 `sudo punctual doctor` outside of it sees them",
             ),
             Self::TooMany => write!(
                 f,

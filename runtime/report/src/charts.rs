@@ -138,9 +138,10 @@ impl Lines {
     {
         let (x_ticks, y_ticks) = (x.ticks.clone(), y.ticks.clone());
         let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .x_label_area_size(50)
-            .y_label_area_size(74)
+            .margin(10)
+            .margin_right(20)
+            .x_label_area_size(46)
+            .y_label_area_size(66)
             .build_cartesian_2d(x, y)?;
         chart
             .configure_mesh()
@@ -202,9 +203,10 @@ impl Bars {
         let y = linear(0.0..most * 1.05);
         let ticks = y.ticks.clone();
         let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .x_label_area_size(50)
-            .y_label_area_size(74)
+            .margin(10)
+            .margin_right(20)
+            .x_label_area_size(46)
+            .y_label_area_size(66)
             .build_cartesian_2d(groups(count), y)?;
         chart
             .configure_mesh()
@@ -263,7 +265,7 @@ impl<R: Ranged<ValueType = f64>> Ranged for Labelled<R> {
     }
 
     fn key_points<H: plotters::coord::ranged1d::KeyPointHint>(&self, _: H) -> Vec<f64> {
-        self.ticks.values.clone()
+        self.ticks.values().to_vec()
     }
 
     fn range(&self) -> Range<f64> {

@@ -9,6 +9,7 @@
 //! | `svg` | [`Drawing`]: what no chart shows; [`Svg`]: a picture |
 //! | `charts`, `shares` | `Lines`, `Bars` and `Shares` of any numbers, with the feature `charts` |
 //! | `picture` | `picture`: charts that stand alone |
+//! | `ticks` | [`Ticks`]: which values of an axis have a label |
 //! | `palette` | [`Colour`]s of series and exits |
 //! | `text` | [`Text`]: good, bad or of less weight |
 //!
@@ -39,7 +40,6 @@ mod shares;
 mod svg;
 mod table;
 mod text;
-#[cfg(feature = "charts")]
 mod ticks;
 mod timeline;
 
@@ -54,4 +54,5 @@ pub use shares::Shares;
 pub use svg::{Anchor, Drawing, Style, Svg};
 pub use table::{Column, Table, WIDTH, percent};
 pub use text::{Text, printable};
+pub use ticks::Ticks;
 pub use timeline::{Bar, Row, Shape, Timeline, VIEWPORT};

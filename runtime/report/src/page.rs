@@ -21,7 +21,7 @@ pub struct Page {
 /// A picture with its caption and its key.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    caption: String,
+    caption: Text,
     svg: Option<Svg>,
     key: Option<Markup>,
 }
@@ -52,18 +52,18 @@ impl Page {
     }
 
     pub fn heading(&mut self, text: impl Into<Text>) {
-        let Text { text, tone } = text.into();
-        self.add(html! { h2 class=[tone.class()] { (text) } });
+        let text = text.into();
+        self.add(html! { h2 class=[text.tone.class()] { (text.markup()) } });
     }
 
     pub fn subheading(&mut self, text: impl Into<Text>) {
-        let Text { text, tone } = text.into();
-        self.add(html! { h3 class=[tone.class()] { (text) } });
+        let text = text.into();
+        self.add(html! { h3 class=[text.tone.class()] { (text.markup()) } });
     }
 
     pub fn paragraph(&mut self, text: impl Into<Text>) {
-        let Text { text, tone } = text.into();
-        self.add(html! { p class=[tone.class()] { (text) } });
+        let text = text.into();
+        self.add(html! { p class=[text.tone.class()] { (text.markup()) } });
     }
 
     /// What is typed.
@@ -75,7 +75,7 @@ impl Page {
     pub fn list<T: Into<Text>>(&mut self, items: impl IntoIterator<Item = T>) {
         let mut items = items.into_iter().map(T::into).peekable();
         if items.peek().is_some() {
-            self.add(html! { ul { @for Text { text, tone } in items { li class=[tone.class()] { (text) } } } });
+            self.add(html! { ul { @for text in items { li class=[text.tone.class()] { (text.markup()) } } } });
         }
     }
 
@@ -85,21 +85,23 @@ impl Page {
 
     /// Side by side, as many as there is room for; nothing if there are none.
     pub fn figures(&mut self, figures: impl IntoIterator<Item = Figure>) {
-        let mut figures = figures.into_iter().peekable();
-        if figures.peek().is_some() {
-            self.add(html! { div.plots { @for figure in figures { (figure.markup()) } } });
-        }
+        self.side_by_side("plots", figures);
     }
 
-    /// Side by side, each at least `width` pixels wide, with small captions.
-    pub fn photographs(&mut self, width: u32, figures: impl IntoIterator<Item = Figure>) {
+    /// With small captions: four side by side where there is much room, or two, or one.
+    pub fn photographs(&mut self, figures: impl IntoIterator<Item = Figure>) {
+        self.side_by_side("photographs", figures);
+    }
+
+    /// Photographs with little in them: four side by side, or two.
+    pub fn thumbnails(&mut self, figures: impl IntoIterator<Item = Figure>) {
+        self.side_by_side("thumbnails", figures);
+    }
+
+    fn side_by_side(&mut self, class: &str, figures: impl IntoIterator<Item = Figure>) {
         let mut figures = figures.into_iter().peekable();
         if figures.peek().is_some() {
-            let columns =
-                format!("grid-template-columns:repeat(auto-fill,minmax(min({width}px,100%),1fr))");
-            self.add(html! {
-                div.photographs style=(columns) { @for figure in figures { (figure.markup()) } }
-            });
+            self.add(html! { div class=(class) { @for figure in figures { (figure.markup()) } } });
         }
     }
 
@@ -154,7 +156,7 @@ impl Figure {
     #[must_use]
     pub fn new(caption: &str, svg: impl Into<Option<Svg>>) -> Self {
         Self {
-            caption: printable(caption),
+            caption: caption.into(),
             svg: svg.into(),
             key: None,
         }
@@ -174,7 +176,7 @@ impl Figure {
     fn markup(&self) -> Markup {
         html! {
             figure {
-                figcaption { (self.caption) }
+                figcaption { (self.caption.markup()) }
                 @match &self.svg {
                     Some(svg) => (svg),
                     None => p { (NOTHING) },
@@ -321,12 +323,45 @@ mod tests {
         assert!(html.matches(escaped).count() >= 19, "{html}");
     }
 
+    /// The page without its style and its scripts.
+    fn outside_of(tags: &[&str], html: &str) -> String {
+        let mut html = html.to_owned();
+        for tag in tags {
+            let end = format!("</{tag}>");
+            while let Some(from) = html.find(&format!("<{tag}")) {
+                let to = html[from..].find(&end).expect("it ends") + from + end.len();
+                html.replace_range(from..to, "");
+            }
+        }
+        html
+    }
+
+    #[test]
+    fn a_page_has_code_instead_of_backticks_and_no_black_or_white_outside_its_style() {
+        let mut drawing = Drawing::new(100.0, 50.0, "a photograph");
+        drawing.label((0.0, 0.0), 12.0, "stop");
+        let mut page = Page::new("a page");
+        page.heading("of `a`");
+        page.paragraph("of `b`");
+        page.list(["of `c`"]);
+        let mut table = Table::new(&["what"], 1);
+        table.row(["of `d`"]);
+        page.table(&table);
+        page.figures([Figure::new("of `e`", drawing.svg())]);
+        let html = outside_of(&["style", "script"], &(page.html() + &hostile()));
+        for code in ["a", "b", "c", "d", "e"] {
+            assert!(html.contains(&format!("of <code>{code}</code>")), "{html}");
+        }
+        let colour = |colour: &str| html.to_lowercase().contains(colour);
+        assert!(!html.contains('`') && !["#000000", "#ffffff"].into_iter().any(colour));
+    }
+
     #[test]
     fn a_page_needs_no_other_file() {
         let mut drawing = Drawing::new(8.0, 8.0, "a photograph");
         drawing.jpeg((0.0, 0.0), (8.0, 8.0), &[0xff, 0xd8, 0xff]);
         let mut page = Page::new("photographs");
-        page.photographs(300, [Figure::new("one", drawing.svg())]);
+        page.photographs([Figure::new("one", drawing.svg())]);
         let photograph = "href=\"data:image/jpeg;base64,/9j/\"";
         let photographs = page.html();
         assert!(photographs.contains(photograph), "{photographs}");
@@ -334,7 +369,7 @@ mod tests {
         for outside in ["http-equiv", "src=", "href=", "@import", "url("] {
             assert!(!html.contains(outside), "{outside}");
         }
-        assert!(html.contains("prefers-color-scheme: dark"));
+        assert!(html.contains("prefers-color-scheme: dark") && html.contains("@media print"));
     }
 
     #[test]

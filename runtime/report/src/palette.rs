@@ -19,11 +19,11 @@ const COLOURS: [Colour; 7] = [
 
 /// For exits, from the shallowest: the deeper the darker.
 const EXITS: [Colour; 5] = [
-    Colour(186, 228, 188),
-    Colour(123, 204, 196),
-    Colour(67, 162, 202),
-    Colour(8, 104, 172),
-    Colour(8, 64, 129),
+    Colour(125, 195, 150),
+    Colour(85, 175, 175),
+    Colour(60, 145, 190),
+    Colour(45, 120, 190),
+    Colour(40, 95, 180),
 ];
 
 impl Colour {
@@ -55,5 +55,42 @@ impl Colour {
 impl fmt::Display for Colour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of its light, 0 to 1 (WCAG 2.2).
+    fn luminance(Colour(red, green, blue): Colour) -> f64 {
+        let linear = |part: u8| match f64::from(part) / 255.0 {
+            dark if dark <= 0.040_45 => dark / 12.92,
+            part => ((part + 0.055) / 1.055).powf(2.4),
+        };
+        0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+    }
+
+    fn contrast(a: Colour, b: Colour) -> f64 {
+        let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
+        a.max(b) / a.min(b)
+    }
+
+    #[test]
+    fn every_colour_is_seen_on_the_paper_of_both_schemes() {
+        let papers = [Colour(0xff, 0xff, 0xff), Colour(0x16, 0x18, 0x1b)];
+        for paper in papers {
+            let css = include_str!("page.css");
+            assert!(css.contains(&format!("--paper: {paper};")), "{paper}");
+            for colour in COLOURS.into_iter().chain(EXITS) {
+                let contrast = contrast(colour, paper);
+                assert!(contrast >= 2.0, "{colour} on {paper}: {contrast:.2}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_deeper_the_exit_the_darker() {
+        assert!(EXITS.map(luminance).is_sorted_by(|a, b| a > b));
     }
 }

@@ -24,10 +24,14 @@ impl Shares {
 
     fn draw(&self, area: &Area<'_>) -> Plotted {
         let count = self.groups.len().max(1) as f64;
+        let letters = self.groups.iter().map(|(name, _)| name.chars().count());
+        let longest = letters.max().unwrap_or(0) as u32;
         let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .x_label_area_size(50)
-            .y_label_area_size(116)
+            .margin(10)
+            .margin_right(20)
+            .x_label_area_size(46)
+            // Most letters are narrower than half of the font.
+            .y_label_area_size(longest * FONT.1 / 2 + 16)
             .build_cartesian_2d(0.0..100.0, 0.0..count)?;
         chart
             .configure_mesh()

@@ -23,12 +23,14 @@ impl Svg {
     }
 }
 
-/// Where the text of a drawing stands: at the point it begins at, around it, or before it.
+/// Where the text of a drawing stands: at the point it begins at, around it, before it, or around it on a light bar, so that it is
+/// dark in any scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     Start,
     Middle,
     End,
+    OnBar,
 }
 
 /// Of a bar: CSS colours, and the text that is shown where a pointer rests on it; nothing where they are empty.
@@ -44,7 +46,6 @@ pub struct Style<'s> {
 pub struct Drawing {
     size: (f64, f64),
     label: String,
-    ink: &'static str,
     body: String,
 }
 
@@ -55,19 +56,13 @@ impl Drawing {
         Self {
             size: (width, height),
             label: printable(label),
-            ink: "currentColor",
             body: String::new(),
         }
     }
 
-    /// A light one instead of the page's, and text in black.
-    pub fn background(&mut self, fill: &str) {
-        self.ink = "#000000";
-        let style = Style {
-            fill,
-            ..Style::default()
-        };
-        self.rect((0.0, 0.0), self.size, &style);
+    /// For a picture that no page is around.
+    pub fn paper(&mut self) {
+        self.add(paper());
     }
 
     pub fn rect(&mut self, corner: (f64, f64), size: (f64, f64), style: &Style<'_>) {
@@ -89,7 +84,7 @@ impl Drawing {
         });
     }
 
-    /// White words on a dark ground, to be read over a photograph. `corner` is the ground's upper left one; `height` of
+    /// White words on a dark ground, to be read over a photograph of a page. `corner` is the ground's upper left one; `height` of
     /// the ground.
     pub fn label(&mut self, corner: (f64, f64), height: f64, text: &str) {
         // Most letters are narrower than 0.6 of their size.
@@ -97,8 +92,8 @@ impl Drawing {
         let width = text.chars().count() as f64 * size * 0.6 + height * 0.4;
         let (x, y) = corner;
         self.add(html! {
-            rect x=(px(x)) y=(px(y)) width=(px(width)) height=(px(height)) fill="#000000" fill-opacity="0.65" {}
-            text x=(px(x + height * 0.2)) y=(px(y + height * 0.76)) font-size=(px(size)) fill="#ffffff" { (printable(text)) }
+            rect x=(px(x)) y=(px(y)) width=(px(width)) height=(px(height)) class="ground" {}
+            text x=(px(x + height * 0.2)) y=(px(y + height * 0.76)) font-size=(px(size)) class="over" { (printable(text)) }
         });
     }
 
@@ -119,15 +114,16 @@ impl Drawing {
     }
 
     pub fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str) {
+        let class = (anchor == Anchor::OnBar).then_some("on-bar");
         let anchor = match anchor {
             Anchor::Start => "start",
-            Anchor::Middle => "middle",
+            Anchor::Middle | Anchor::OnBar => "middle",
             Anchor::End => "end",
         };
         // A bar below it still says its title.
-        self.add(
-            html! { text pointer-events="none" x=(px(at.0)) y=(px(at.1)) text-anchor=(anchor) { (printable(text)) } },
-        );
+        self.add(html! {
+            text class=[class] pointer-events="none" x=(px(at.0)) y=(px(at.1)) text-anchor=(anchor) { (printable(text)) }
+        });
     }
 
     fn add(&mut self, markup: Markup) {
@@ -141,11 +137,22 @@ impl Drawing {
         Svg(html! {
             svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (width) " " (height) }
                 width=(width) height=(height) role="img" aria-label=(self.label)
-                font-family="sans-serif" font-size="12" fill=(self.ink) {
+                font-family="sans-serif" font-size="12" fill="currentColor" {
                 "\n" (PreEscaped(&self.body))
             }
         }
         .into_string())
+    }
+}
+
+/// What a picture is drawn on where no page is around it, in the scheme of its reader; who knows of no schemes sees dark on light.
+pub(crate) fn paper() -> Markup {
+    html! {
+        style {
+            "svg { color: #1c1f23; } .paper { fill: #ffffff; } .on-bar { fill: #1c1f23; } "
+            "@media (prefers-color-scheme: dark) { svg { color: #e4e6ea; } .paper { fill: #16181b; } }"
+        }
+        rect class="paper" width="100%" height="100%" {}
     }
 }
 

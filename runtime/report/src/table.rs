@@ -9,6 +9,8 @@ use crate::text::{Text, Tone, printable};
 
 /// Columns of a terminal that says nothing of itself, and of text that goes into a file.
 pub const WIDTH: usize = 80;
+/// A page wraps cells of more letters than this.
+const LONG: usize = 24;
 
 #[derive(Clone, Debug)]
 pub struct Column {
@@ -119,21 +121,22 @@ impl Table {
     }
 
     pub(crate) fn markup(&self) -> Markup {
-        let class = |column: &Column, tone: Tone| {
+        let class = |column: &Column, text: &str, tone: Tone| {
             let words = (column.align == Align::Left).then_some("words");
-            let classes: Vec<&str> = words.into_iter().chain(tone.class()).collect();
+            let long = (text.chars().count() > LONG).then_some("long");
+            let classes: Vec<&str> = words.into_iter().chain(long).chain(tone.class()).collect();
             (!classes.is_empty()).then(|| classes.join(" "))
         };
         html! {
             div.wide { table {
                 @if self.headings().is_some() {
                     tr { @for column in &self.columns {
-                        th class=[class(column, Tone::Plain)] { (column.heading) }
+                        th class=[class(column, "", Tone::Plain)] { (column.heading) }
                     } }
                 }
                 @for row in &self.rows {
                     tr { @for (column, cell) in self.columns.iter().zip(row) {
-                        td class=[class(column, cell.tone)] { (cell.text) }
+                        td class=[class(column, &cell.text, cell.tone)] { (cell.markup()) }
                     } }
                 }
             } }

@@ -1,5 +1,7 @@
 //! Text that a page or a table holds, and what it says by its colour.
 
+use maud::{Markup, html};
+
 /// Whether a text is good news; pages colour it, terminals and documents do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
@@ -49,6 +51,19 @@ impl Text {
     fn with(self, tone: Tone) -> Self {
         Self { tone, ..self }
     }
+
+    /// For a page: what stands between two backticks is code.
+    pub(crate) fn markup(&self) -> Markup {
+        let parts: Vec<&str> = self.text.split('`').collect();
+        let alone = parts.len() - 1;
+        html! {
+            @for (at, part) in parts.iter().enumerate() {
+                @if at % 2 == 0 { (part) }
+                @else if at == alone { "`" (part) }
+                @else { code { (part) } }
+            }
+        }
+    }
 }
 
 impl<S: AsRef<str>> From<S> for Text {
@@ -69,4 +84,20 @@ pub fn printable(text: &str) -> String {
         other => other,
     };
     text.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_backticks_is_code_and_one_alone_stays() {
+        let markup = |text: &str| Text::from(text).markup().into_string();
+        assert_eq!(
+            markup("`<check>` and `x`"),
+            "<code>&lt;check&gt;</code> and <code>x</code>"
+        );
+        assert_eq!(markup("a ` b"), "a ` b");
+        assert_eq!(markup("`a` ` b"), "<code>a</code> ` b");
+    }
 }

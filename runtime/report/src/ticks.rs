@@ -3,7 +3,7 @@
 /// Labels of one axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ticks {
-    pub values: Vec<f64>,
+    values: Vec<f64>,
     /// Digits behind the point that tell neighbours apart.
     digits: usize,
 }
@@ -13,7 +13,8 @@ const MOST: f64 = 8.0;
 
 impl Ticks {
     /// At these values, whose labels are others' to write.
-    pub fn at(values: impl Iterator<Item = f64>) -> Self {
+    #[cfg(feature = "charts")]
+    pub(crate) fn at(values: impl Iterator<Item = f64>) -> Self {
         Self {
             values: values.collect(),
             digits: 0,
@@ -21,6 +22,7 @@ impl Ticks {
     }
 
     /// Of an axis on which equal differences are equally far apart: steps of 1, 2 or 5 times a power of ten.
+    #[must_use]
     pub fn linear(low: f64, high: f64) -> Self {
         let least = (high - low) / MOST;
         let power = 10_f64.powf(least.log10().floor());
@@ -41,6 +43,7 @@ impl Ticks {
 
     /// Of an axis on which equal factors are equally far apart: powers of ten, with 2 and 5 between where they are few. An axis
     /// that is too short for these is labelled as if it were linear.
+    #[must_use]
     pub fn log(low: f64, high: f64) -> Self {
         let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
         let decades = (high / low).log10();
@@ -66,7 +69,14 @@ impl Ticks {
         }
     }
 
+    /// Rising.
+    #[must_use]
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
     /// The label of a value.
+    #[must_use]
     pub fn label(&self, value: f64) -> String {
         let text = format!("{value:.0$}", self.digits);
         if self.digits == 0 {

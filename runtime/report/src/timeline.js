@@ -2,7 +2,9 @@
 "use strict";
 (() => {
   const { element, ticks, viewport } = punctual;
-  const LEFT = 170, TOP = 22, WIDTH = 1300, LANE = 18, GAP = 6, HEADING = 20;
+  const TOP = 22, LANE = 18, GAP = 6, HEADING = 20;
+  // Of the names, in pixels: for all of a long one, or a third of a small screen.
+  const left = (width) => Math.min(170, width / 3);
 
   const chart = (holder) => {
     const data = JSON.parse(holder.querySelector("script").textContent);
@@ -20,7 +22,7 @@
       row.top = height;
       height += row.lanes * LANE + GAP;
     });
-    const svg = element("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img" }, holder);
+    const svg = element("svg", { role: "img" }, holder);
     // What is drawn of each thread, to show it.
     let drawn = new Map(), kept = null, under = null, pressed = null;
     const shown = (threads) => {
@@ -30,9 +32,9 @@
         for (const one of drawn.get(thread) ?? []) one.classList.add("chosen");
       }
     };
-    const box = (bar, x) => {
+    const box = (bar, x, view) => {
       const row = data.rows[bar.row], top = row.top + bar.lane * LANE;
-      const left = Math.max(x(bar.from), LEFT), right = Math.min(x(bar.to), WIDTH);
+      const left = Math.max(x(bar.from), view.left), right = Math.min(x(bar.to), view.width);
       if (bar.shape === "tick") {
         return element("rect", { x: x(bar.from) - 0.5, y: top, rx: 0, width: 1, height: LANE - 2 }, svg);
       }
@@ -46,30 +48,31 @@
         rx: Math.min(2, width / 5) }, svg);
     };
     // Where a label of this width covers none of its parts.
-    const room = (bar, x, width) => {
-      let left = Math.max(x(bar.from), LEFT);
+    const room = (bar, x, view, width) => {
+      let left = Math.max(x(bar.from), view.left);
       for (const part of bar.parts) {
         if (x(part.from) - left >= width) return left;
         left = Math.max(left, x(part.to));
       }
-      return Math.min(x(bar.to), WIDTH) - left >= width ? left : null;
+      return Math.min(x(bar.to), view.width) - left >= width ? left : null;
     };
-    const write = (bar, x) => {
+    const write = (bar, x, view) => {
       for (const label of bar.labels) {
-        const left = room(bar, x, label.length * 6.2 + 8);
+        const left = room(bar, x, view, label.length * 6.2 + 8);
         if (left === null) continue;
         const top = data.rows[bar.row].top + bar.lane * LANE;
         element("text", { class: `label in-${bar.shape}`, x: left + 4, y: top + 12 }, svg).textContent = label;
         return;
       }
     };
-    const draw = (from, to) => {
+    const draw = (view) => {
+      const { from, to, left, width } = view, letters = Math.floor(left / 7);
       svg.replaceChildren();
       drawn = new Map();
       under = pressed = null;
-      const scale = (WIDTH - LEFT) / (to - from);
-      const x = (us) => LEFT + (us - from) * scale;
-      for (const { at, text } of ticks(from, to)) {
+      const scale = (width - left) / (to - from);
+      const x = (us) => left + (us - from) * scale;
+      for (const { at, text } of ticks(from, to, width - left)) {
         element("line", { class: "grid", x1: x(at), x2: x(at), y1: TOP - 4, y2: height }, svg);
         element("text", { x: x(at), y: 12, "text-anchor": "middle" }, svg).textContent = text;
       }
@@ -79,13 +82,13 @@
         }
         const name = element("text", { x: row.heading || row.group !== row.name ? 12 : 4, y: row.top + 12,
           class: row.group === row.name ? "group" : "" }, svg);
-        name.textContent = row.name.length > 24 ? `${row.name.slice(0, 23)}…` : row.name;
+        name.textContent = row.name.length > letters ? `${row.name.slice(0, letters - 1)}…` : row.name;
         element("title", {}, name).textContent = row.name;
-        element("line", { class: "rule", x1: 4, x2: WIDTH, y1: row.top - GAP / 2, y2: row.top - GAP / 2 }, svg);
+        element("line", { class: "rule", x1: 4, x2: width, y1: row.top - GAP / 2, y2: row.top - GAP / 2 }, svg);
       }
       for (const bar of bars) {
         if (bar.to < from || bar.from > to) continue;
-        const one = box(bar, x);
+        const one = box(bar, x, view);
         one.setAttribute("class", `${bar.shape}${bar.bad ? " bad" : ""}`);
         one.style.setProperty("--colour", data.colours[bar.colour]);
         element("title", {}, one).textContent = bar.title;
@@ -101,7 +104,7 @@
           under = null;
           if (kept === null) shown(null);
         });
-        if (bar.shape !== "tick") write(bar, x);
+        if (bar.shape !== "tick") write(bar, x, view);
       }
       shown(kept);
     };
@@ -114,7 +117,7 @@
     });
     const first = Math.min(data.from, ...bars.map((bar) => bar.from));
     const last = Math.max(data.to, ...bars.map((bar) => bar.to));
-    viewport(holder, svg, { first, last, from: data.from, to: data.to, left: LEFT, width: WIDTH, draw });
+    viewport(holder, svg, { first, last, from: data.from, to: data.to, left, height, draw });
   };
   document.querySelectorAll(".timeline").forEach(chart);
 })();

@@ -11,27 +11,29 @@ const punctual = (() => {
   };
   const time = (us, step) =>
     step >= 1e6 ? `${us / 1e6} s` : step >= 1e3 ? `${us / 1e3} ms` : `${us} us`;
-  // 1, 2 or 5 times a power of ten, so that some eight of them fill the view.
-  const tick = (span) => {
-    const rough = span / 8, power = 10 ** Math.floor(Math.log10(rough));
+  // 1, 2 or 5 times a power of ten, so that at most `count` of them fill the view.
+  const tick = (span, count) => {
+    const rough = span / count, power = 10 ** Math.floor(Math.log10(rough));
     return [1, 2, 5, 10].map((m) => m * power).find((step) => step >= rough);
   };
-  // The times to mark in a view, with their texts.
-  const ticks = (from, to) => {
-    const step = tick(to - from), found = [];
+  // The times to mark in a view that is `width` pixels wide, with their texts.
+  const ticks = (from, to, width) => {
+    const step = tick(to - from, Math.max(2, Math.floor(width / 80))), found = [];
     for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
       found.push({ at, text: time(Number(at.toPrecision(12)), step) });
     }
     return found;
   };
-  // Shows `from` to `to` of `first` to `last`, in microseconds, by `draw(from, to)`. The chart's times begin `left` pixels
-  // from the left of its `width`.
-  const viewport = (holder, svg, { first, last, from, to, left, width, draw }) => {
+  // Shows `from` to `to` of `first` to `last`, in microseconds, by `draw({ from, to, left, width })`. The chart is as
+  // wide as its holder, so that its words are as large on any screen, and its times begin `left(width)` pixels from its left.
+  const viewport = (holder, svg, { first, last, from, to, left: leftOf, height, draw }) => {
+    let width = 0, left = 0;
+    const redraw = () => draw({ from, to, left, width });
     const show = (start, span) => {
       span = Math.min(Math.max(span, 10), last - first);
       from = Math.min(Math.max(start, first), last - span);
       to = from + span;
-      draw(from, to);
+      redraw();
     };
     const at = (event) => {
       const box = svg.getBoundingClientRect();
@@ -66,7 +68,14 @@ const punctual = (() => {
       };
       if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
     });
-    draw(from, to);
+    new ResizeObserver(() => {
+      const wide = Math.max(holder.clientWidth, 300);
+      if (wide === width) return;
+      width = wide;
+      left = leftOf(width);
+      svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      redraw();
+    }).observe(holder);
   };
   return { element, ticks, viewport };
 })();

@@ -17,7 +17,13 @@ pub fn plan(text: &[u8]) {
     let text = String::from_utf8_lossy(text);
     let (manifest, board) = text.split_once('\0').unwrap_or((&text, ""));
     let path = Path::new("fuzzed.toml");
-    diagnosed(Needs::of_manifest(manifest, path, &Policies::shipped()));
+    let cores = fixture::cores(4);
+    diagnosed(Needs::of_manifest(
+        manifest,
+        path,
+        &Policies::shipped(),
+        &cores,
+    ));
     let mut inputs = GOOD
         .get_or_init(|| fixture::inputs("", "fuzzed.toml"))
         .clone();

@@ -29,6 +29,10 @@ pub struct Tally {
     pub correct_at_full_depth: u64,
     /// Sum of the times from submission to refusal.
     pub until_rejected: Nanos,
+    /// Of those rejected or failed: told so before their deadlines, when the camera can still act.
+    pub told_early: u64,
+    /// Sum of the times from submission to that.
+    pub until_told: Nanos,
     /// Times from the intended submission to the answer, in nanoseconds, to three digits.
     pub latencies: Histogram<u32>,
 }
@@ -89,6 +93,8 @@ impl Default for Tally {
             correct_on_time: 0,
             correct_at_full_depth: 0,
             until_rejected: Nanos::ZERO,
+            told_early: 0,
+            until_told: Nanos::ZERO,
             latencies,
         }
     }
@@ -112,8 +118,12 @@ impl Tally {
             Some(Verdict::Rejected(reason)) => {
                 *self.rejected.of(reason) += 1;
                 self.until_rejected += served.ended.since(served.submitted);
+                self.not_answered(served);
             }
-            Some(Verdict::Failed(reason)) => *self.failed.of(reason) += 1,
+            Some(Verdict::Failed(reason)) => {
+                *self.failed.of(reason) += 1;
+                self.not_answered(served);
+            }
         }
     }
 
@@ -133,8 +143,17 @@ impl Tally {
         self.correct_on_time += other.correct_on_time;
         self.correct_at_full_depth += other.correct_at_full_depth;
         self.until_rejected += other.until_rejected;
+        self.told_early += other.told_early;
+        self.until_told += other.until_told;
         let added = self.latencies.add(&other.latencies);
         added.expect("a histogram that grows holds any other");
+    }
+
+    fn not_answered(&mut self, served: &Served) {
+        if served.ended < served.deadline {
+            self.told_early += 1;
+            self.until_told += served.ended.since(served.submitted);
+        }
     }
 
     fn answered(&mut self, served: &Served) {
@@ -233,6 +252,13 @@ pub struct Summary {
     pub gpu_efficacy: f64,
     /// Mean time from submission to refusal, in microseconds.
     pub reject_us: f64,
+    /// Of the missed: told so before their deadlines, when the camera can still act. Left out of the JSON, whose hashes are recorded
+    /// (`testing/golden`).
+    #[serde(skip)]
+    pub told_early: u64,
+    /// Mean time from submission to that, in microseconds.
+    #[serde(skip)]
+    pub told_us: f64,
 }
 
 /// Latencies in microseconds.
@@ -275,7 +301,20 @@ impl Summary {
                 tally.until_rejected.as_nanos() as f64 / 1e3,
                 tally.rejected.sum() as f64,
             ),
+            told_early: tally.told_early,
+            told_us: ratio(
+                tally.until_told.as_nanos() as f64 / 1e3,
+                tally.told_early as f64,
+            ),
         }
+    }
+}
+
+impl Summary {
+    /// Requests without a word at their deadlines, and without an answer later: refused or failed then, or lost.
+    #[must_use]
+    pub const fn silent(&self) -> u64 {
+        self.missed - self.late - self.told_early
     }
 }
 
@@ -322,6 +361,25 @@ mod tests {
             correct_at_full_depth: true,
             sample: 0,
         }
+    }
+
+    #[test]
+    fn who_is_refused_before_the_deadline_is_told_early() {
+        let mut tally = Tally::default();
+        let refused = |verdict, ms| Served {
+            deadline: Instant::ZERO + Nanos::from_millis(50),
+            verdict: Some(verdict),
+            exit: None,
+            ..answered(Nanos::from_millis(ms))
+        };
+        tally.count(&refused(Verdict::Rejected(Rejection::NoSlack), 1));
+        tally.count(&refused(Verdict::Failed(Failure::Shed), 3));
+        tally.count(&refused(Verdict::Rejected(Rejection::NoSlack), 50));
+        let mut twice = tally.clone();
+        twice.add(&tally);
+        let summary = Summary::new(&twice, Nanos::from_millis(1000));
+        assert_eq!((summary.missed, summary.told_early), (6, 4));
+        assert!((summary.told_us - 2000.0).abs() < 1e-9, "{summary:?}");
     }
 
     #[test]

@@ -11,7 +11,8 @@ use std::{fs, io};
 
 use punctual_signs::{CAMERA_EASIEST, CLASSES, CROP_SIDE, Scene};
 
-fn write(seed: u64, count: u64, folder: &Path) -> io::Result<()> {
+/// Into a folder for each class.
+pub fn write(seed: u64, count: u64, folder: &Path) -> io::Result<()> {
     let header = format!("P6\n{CROP_SIDE} {CROP_SIDE}\n255\n").into_bytes();
     let mut rgb = vec![0; (CROP_SIDE * CROP_SIDE * 3) as usize];
     for index in 0..count {

@@ -2,7 +2,15 @@
 
 use punctual_report::{Table, percent};
 
-use super::row::{Row, groups, span};
+use super::row::{Group, Row, groups, span};
+
+/// What the figures of a comparison mean, a sentence each.
+pub const MEANING: [&str; 4] = [
+    "Score: right and on time, of all requests. On time, told early, late and silent are all requests.",
+    "Told early: refused before the deadline, so that the camera can act; `told after`: the mean time from its submission.",
+    "Late: answered after the deadline. Silent: no word at the deadline, and no answer later.",
+    "Accuracy: right, of the answers; `of all`: right, late ones too, of all requests.",
+];
 
 /// A comparison: a line for each policy at each load, means over the seeds.
 #[must_use]
@@ -11,12 +19,13 @@ pub fn comparison(rows: &[Row]) -> Table {
         &[
             "policy",
             "load",
-            "requests",
-            "missed",
+            "score",
+            "on time",
+            "told early",
+            "told after",
             "late",
-            "rejected",
-            "failed",
-            "lost",
+            "silent",
+            "requests",
             "accuracy",
             "of all",
             "full depth",
@@ -32,18 +41,17 @@ pub fn comparison(rows: &[Row]) -> Table {
     )
     .keys(2);
     for group in groups(rows) {
-        let share = |count: fn(&Row) -> u64| {
-            percent(group.mean(|row| count(row) as f64 / row.submitted.max(1) as f64))
-        };
+        let share = |count: fn(&Row) -> u64| percent(group.mean(|row| row.share(count(row))));
         table.row([
             group.policy.to_owned(),
             format!("{}", group.load),
-            format!("{:.0}", group.mean(|row| row.submitted as f64)),
-            share(|row| row.missed),
+            percent(group.mean(|row| row.accuracy_on_time)),
+            share(|row| row.submitted - row.missed),
+            share(|row| row.told_early),
+            told_after(&group),
             share(|row| row.late),
-            share(|row| row.rejected),
-            share(|row| row.failed),
-            share(|row| row.lost),
+            share(|row| row.silent),
+            format!("{:.0}", group.mean(|row| row.submitted as f64)),
             percent(group.mean(|row| row.accuracy)),
             percent(group.mean(|row| row.accuracy_all)),
             percent(group.mean(|row| row.accuracy_full_depth)),
@@ -57,4 +65,12 @@ pub fn comparison(rows: &[Row]) -> Table {
         ]);
     }
     table
+}
+
+fn told_after(group: &Group<'_>) -> String {
+    let us = group.mean(|row| row.told_us);
+    if us == 0.0 && group.rows.iter().any(|row| row.told_early > 0) {
+        return "at once".into();
+    }
+    span(us)
 }

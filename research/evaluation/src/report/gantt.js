@@ -3,7 +3,7 @@
 "use strict";
 (() => {
   const { element, ticks, viewport } = punctual;
-  const LEFT = 60, BOTTOM = 24, WIDTH = 1300;
+  const LEFT = 60, BOTTOM = 24;
 
   const chart = (holder) => {
     const data = JSON.parse(holder.querySelector("script").textContent);
@@ -13,7 +13,7 @@
     const last = Math.max(...data.bars.map((bar) => bar.to));
     const row = Math.min(40, Math.max(6, 240 / data.units));
     const height = data.units * row + BOTTOM;
-    const svg = element("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img" }, holder);
+    const svg = element("svg", { role: "img" }, holder);
     for (const home of data.homes) {
       const range = home.count > 1 ? `units ${home.first} to ${home.first + home.count - 1}` : `unit ${home.first}`;
       home.name = `${range} (${home.tasks.map((task) => data.tasks[task]).join(", ")})`;
@@ -46,11 +46,11 @@
       const named = `${data.tasks[bar.task]} ${stage}`;
       return named.length * 7 + 8 < width ? named : stage;
     };
-    const draw = (from, to) => {
+    const draw = ({ from, to, width: wide }) => {
       svg.replaceChildren();
-      const scale = (WIDTH - LEFT) / (to - from);
+      const scale = (wide - LEFT) / (to - from);
       const x = (us) => LEFT + (us - from) * scale;
-      for (const { at, text } of ticks(from, to)) {
+      for (const { at, text } of ticks(from, to, wide - LEFT)) {
         element("line", { class: "grid", x1: x(at), x2: x(at), y1: 0, y2: height - BOTTOM }, svg);
         element("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, svg).textContent = text;
       }
@@ -65,16 +65,16 @@
         element("title", {}, box).textContent =
           `${what}${bar.finished ? "" : ", stopped"}: ${bar.from.toFixed(1)} to ${bar.to.toFixed(1)} us` +
           ` (${(bar.to - bar.from).toFixed(1)} us)${where(bar, loan)}`;
-        if (borrowed) element("path", { class: "hatch", d: hatch(left, top, Math.min(width, WIDTH + 10 - left), tall) }, svg);
+        if (borrowed) element("path", { class: "hatch", d: hatch(left, top, Math.min(width, wide + 10 - left), tall) }, svg);
         if (width > 34 && tall > 11) {
           element("text", { class: "inside", x: left + 4, y: top + tall / 2 + 4 }, svg).textContent = label(bar, width);
         }
       }
       for (const home of data.homes) {
         const top = home.first * row, tall = home.count * row, one = home.tasks.length === 1;
-        if (top > 0) element("line", { class: "home", x1: LEFT - 10, x2: WIDTH, y1: top, y2: top }, svg);
-        const strip = element("rect", { x: LEFT - 8, y: top + 1, width: 5, height: tall - 2,
-          fill: one ? data.colours[home.tasks[0]] : "#808080" }, svg);
+        if (top > 0) element("line", { class: "home", x1: LEFT - 10, x2: wide, y1: top, y2: top }, svg);
+        const strip = element("rect", { x: LEFT - 8, y: top + 1, width: 5, height: tall - 2 }, svg);
+        if (one) strip.setAttribute("fill", data.colours[home.tasks[0]]); else strip.setAttribute("class", "shared");
         element("title", {}, strip).textContent = `home: ${home.name}`;
       }
       const every = Math.ceil(12 / row);
@@ -83,7 +83,7 @@
       }
     };
     const to = Math.min(last, first + (last - first) * 0.25 + 1);
-    viewport(holder, svg, { first, last, from: first, to, left: LEFT, width: WIDTH, draw });
+    viewport(holder, svg, { first, last, from: first, to, left: () => LEFT, height, draw });
   };
   document.querySelectorAll(".gantt").forEach(chart);
 })();

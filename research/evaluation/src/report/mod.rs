@@ -8,7 +8,7 @@ mod page;
 mod plots;
 mod row;
 
-pub use comparison::comparison;
+pub use comparison::{MEANING, comparison};
 pub use gantt::{BARS_MAX, Bar, Record, Recorder};
 pub use lending::{Home, Lending};
 pub use merged::{Merged, merged};

@@ -4,12 +4,12 @@ use punctual_report::{Colour, Figure, Lines, Mark, Text};
 use punctual_simulator::scenario::Scenario;
 use serde::Serialize;
 
-use super::comparison::comparison;
+use super::comparison::{MEANING, comparison};
 use super::gantt::{Bar, Record};
 use super::lending::{Home, Lending};
 use super::merged::Merged;
 use super::plots::{self, REST};
-use super::row::Row;
+use super::row::{Row, groups};
 
 #[derive(Clone, Debug, Default)]
 pub struct Page {
@@ -67,16 +67,19 @@ pub fn page(content: &Page) -> String {
         "Simulated in virtual time; the same runs again:",
     ));
     page.command(&content.command);
+    page.heading("What became of the requests");
+    page.list(MEANING);
+    let outcomes = outcomes(content);
+    page.key(outcomes.iter().map(|(name, mark)| (name.as_str(), *mark)));
+    page.figures(content.loads.iter().map(became));
+    page.heading("Load, accuracy, latency");
     page.paragraph(Text::soft(
-        "A request is missed if it was late, rejected, failed or lost. Latency counts from the \
-         intended submission.",
+        "A request is missed if it was not answered on time. Latency counts from the intended submission.",
     ));
     let policies = plots::policies(&content.rows).into_iter().enumerate();
     page.key(policies.map(|(position, name)| (name, Mark::Series(position))));
     page.figures(figures(content));
-    let outcomes = outcomes(content);
-    page.key(outcomes.iter().map(|(name, mark)| (name.as_str(), *mark)));
-    page.heading("Figures");
+    page.heading("All figures");
     page.table(&comparison(&content.rows));
     if !content.charts.is_empty() {
         page.heading("What ran where");
@@ -94,21 +97,26 @@ pub fn page(content: &Page) -> String {
     page.html()
 }
 
+/// Those against load where there are several, those against misses where there are several runs.
 fn figures(content: &Page) -> Vec<Figure> {
-    let lines = |lines: Lines| Figure::new(&lines.title, lines.svg());
-    let mut figures = vec![
-        lines(plots::misses_against_load(&content.rows)),
-        lines(plots::accuracy_against_misses(&content.rows)),
-    ];
-    for AtLoad { load, policies } in &content.loads {
-        let title = format!("Latencies at load {load}");
-        figures.push(Figure::new(&title, plots::latency_cdf(policies).svg()));
+    let mut lines = Vec::new();
+    if content.loads.len() > 1 {
+        lines.push(plots::misses_against_load(&content.rows));
+        lines.push(plots::untold_against_load(&content.rows));
     }
-    for AtLoad { load, policies } in &content.loads {
-        let title = format!("What became of the requests at load {load}");
-        figures.push(Figure::new(&title, plots::what_became(policies)));
+    if groups(&content.rows).len() > 1 {
+        lines.push(plots::accuracy_against_misses(&content.rows));
     }
-    figures
+    lines.extend(content.loads.iter().map(|AtLoad { load, policies }| Lines {
+        title: format!("Latencies at load {load}"),
+        ..plots::latency_cdf(policies)
+    }));
+    let figure = |lines: Lines| Figure::new(&lines.title, lines.svg());
+    lines.into_iter().map(figure).collect()
+}
+
+fn became(AtLoad { load, policies }: &AtLoad) -> Figure {
+    Figure::new(&format!("At load {load}"), plots::what_became(policies))
 }
 
 /// The legend of requests' outcomes.

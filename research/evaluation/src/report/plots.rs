@@ -20,22 +20,33 @@ pub(super) fn policies(rows: &[Row]) -> Vec<&str> {
 /// Share of requests that were missed, against load; a line a policy.
 #[must_use]
 pub fn misses_against_load(rows: &[Row]) -> Lines {
+    against_load(rows, "Misses against load", "missed, %", Row::missed_share)
+}
+
+/// The same of those of which the camera knew nothing at their deadlines.
+#[must_use]
+pub fn untold_against_load(rows: &[Row]) -> Lines {
+    let title = "Late or silent against load";
+    against_load(rows, title, "late or silent, %", Row::untold_share)
+}
+
+fn against_load(rows: &[Row], title: &str, y: &str, share: fn(&Row) -> f64) -> Lines {
     let points = |policy: &str| {
         let groups = groups(rows).into_iter();
         let groups = groups.filter(|group| group.policy == policy);
         groups
-            .map(|group| [group.load, group.mean(Row::missed_share) * 100.0])
+            .map(|group| [group.load, group.mean(share) * 100.0])
             .collect()
     };
     Lines {
-        title: "Misses against load".to_owned(),
+        title: title.to_owned(),
         x: Axis::linear("load (1: as published)"),
-        y: Axis::percent("missed, %"),
+        y: Axis::percent(y),
         series: lines(policies(rows), points),
     }
 }
 
-/// Right answers among all requests against missed requests; a point a policy and load, joined from load to load.
+/// Right answers on time among all requests against missed requests; a point a policy and load, joined from load to load.
 #[must_use]
 pub fn accuracy_against_misses(rows: &[Row]) -> Lines {
     let points = |policy: &str| {
@@ -43,14 +54,14 @@ pub fn accuracy_against_misses(rows: &[Row]) -> Lines {
         let groups = groups.filter(|group| group.policy == policy);
         let point = |group: super::row::Group<'_>| {
             let missed = group.mean(Row::missed_share) * 100.0;
-            [missed, group.mean(|row| row.accuracy_all) * 100.0]
+            [missed, group.mean(|row| row.accuracy_on_time) * 100.0]
         };
         groups.map(point).collect()
     };
     Lines {
-        title: "Accuracy against misses (left and up is better)".to_owned(),
+        title: "Score against misses (left and up is better)".to_owned(),
         x: Axis::percent("missed, %"),
-        y: Axis::percent("right answers among all requests, %"),
+        y: Axis::percent("right and on time, of all requests, %"),
         series: lines(policies(rows), points),
     }
 }
@@ -101,12 +112,11 @@ pub fn what_became(policies: &[Merged]) -> Svg {
     shares.svg()
 }
 
-/// Late, rejected, failed, lost.
-pub(super) const REST: [(&str, Colour); 4] = [
+/// What became of requests that were not answered on time.
+pub(super) const REST: [(&str, Colour); 3] = [
+    ("told early", Colour(150, 150, 150)),
     ("late", Colour(230, 159, 0)),
-    ("rejected", Colour(170, 170, 170)),
-    ("failed", Colour(213, 94, 0)),
-    ("lost", Colour(90, 0, 60)),
+    ("silent", Colour(213, 94, 0)),
 ];
 
 fn parts(summary: &Summary, exits: usize) -> Vec<(u64, Colour)> {
@@ -117,12 +127,7 @@ fn parts(summary: &Summary, exits: usize) -> Vec<(u64, Colour)> {
     };
     let by_exit = summary.exits.iter().enumerate();
     let by_exit = by_exit.map(|(exit, count)| (on_time(*count), Colour::of_exit(exit, exits)));
-    let rest = [
-        summary.late,
-        summary.rejected.sum(),
-        summary.failed.sum(),
-        summary.lost,
-    ];
+    let rest = [summary.told_early, summary.late, summary.silent()];
     let rest = rest
         .into_iter()
         .zip(REST)

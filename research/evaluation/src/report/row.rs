@@ -21,10 +21,18 @@ pub struct Row {
     pub failed: u64,
     /// Without a verdict. Anything but 0 is a fault of the policy.
     pub lost: u64,
+    /// Of the missed: told before their deadlines that there will be no answer, when the camera can still act.
+    pub told_early: u64,
+    /// Of the missed: at their deadlines without a word, and never answered.
+    pub silent: u64,
+    /// Mean time from submission until those were told, in microseconds.
+    pub told_us: f64,
     /// Share of right answers among the answers.
     pub accuracy: f64,
     /// Share of right answers among all requests: what was not answered counts as wrong.
     pub accuracy_all: f64,
+    /// Share of right answers on time among all requests.
+    pub accuracy_on_time: f64,
     /// What `accuracy_all` would be if every request had got the last exit's answer.
     pub accuracy_full_depth: f64,
     /// What no scheduler could exceed in `accuracy_all` on these requests, knowing all before; none
@@ -52,8 +60,12 @@ impl Row {
             rejected: summary.rejected.sum(),
             failed: summary.failed.sum(),
             lost: summary.lost,
+            told_early: summary.told_early,
+            silent: summary.silent(),
+            told_us: summary.told_us,
             accuracy: summary.accuracy,
             accuracy_all: summary.accuracy_all,
+            accuracy_on_time: summary.accuracy_on_time,
             accuracy_full_depth: summary.accuracy_full_depth,
             accuracy_bound: None,
             latency_us: summary.latency_us,
@@ -65,10 +77,18 @@ impl Row {
     /// Share of requests that were not answered before their deadlines.
     #[must_use]
     pub fn missed_share(&self) -> f64 {
-        if self.submitted == 0 {
-            return 0.0;
-        }
-        self.missed as f64 / self.submitted as f64
+        self.share(self.missed)
+    }
+
+    /// Share of requests of which the camera knew nothing at their deadlines.
+    #[must_use]
+    pub fn untold_share(&self) -> f64 {
+        self.share(self.late + self.silent)
+    }
+
+    /// Of the requests.
+    pub(super) fn share(&self, count: u64) -> f64 {
+        count as f64 / self.submitted.max(1) as f64
     }
 }
 

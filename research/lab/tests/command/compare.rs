@@ -42,8 +42,12 @@ fn each_row_has_the_documented_keys_and_its_counts_add_up() {
         "rejected",
         "failed",
         "lost",
+        "told_early",
+        "silent",
+        "told_us",
         "accuracy",
         "accuracy_all",
+        "accuracy_on_time",
         "accuracy_full_depth",
         "accuracy_bound",
         "latency_us",
@@ -64,6 +68,8 @@ fn each_row_has_the_documented_keys_and_its_counts_add_up() {
         let count = |key: &str| row[key].as_u64().expect("a count");
         let parts = count("late") + count("rejected") + count("failed") + count("lost");
         assert_eq!(count("missed"), parts);
+        let known = count("told_early") + count("late") + count("silent");
+        assert_eq!(count("missed"), known);
         assert!(count("submitted") > 1000 && count("lost") == 0, "{row}");
         let share = |key: &str| row[key].as_f64().expect("a share");
         assert!(
@@ -112,15 +118,18 @@ fn the_page_needs_nothing_from_outside() {
     let page = std::fs::read_to_string(&path).expect("the page");
     std::fs::remove_file(&path).expect("it was there");
     for part in [
-        "Misses against load",
-        "Accuracy against misses",
+        "What became of the requests",
+        "Score against misses",
         "Latencies at load 1",
         "punctual at load 1",
         "seq at load 1",
     ] {
         assert!(page.contains(part), "{part}");
     }
-    assert!(page.matches("<svg").count() >= 4);
+    assert!(page.matches("<svg").count() >= 3);
+    assert!(!page.contains("against load"), "an axis of a single load");
+    // It is attached to issues.
+    assert!(page.len() < 1 << 20, "{} bytes", page.len());
     for outside in ["src=", "href=", "@import", "url("] {
         assert!(!page.contains(outside), "{outside}");
     }

@@ -12,7 +12,6 @@ use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_report::printable;
 
-use super::record::DEFAULT_SOCKET;
 use crate::ask::answer::{Answered, Names};
 use crate::ask::daemon::{self, DaemonError};
 use crate::ask::drawing;
@@ -21,6 +20,7 @@ use crate::ask::frame::{Fit, FrameError, Framed, Framing, Given};
 use crate::ask::vectors::{self, VectorsError};
 use crate::ask::written::{WriteError, Written};
 use crate::interruption::{Interruption, InterruptionError};
+use crate::live::daemon::{Daemon, LiveError};
 
 /// How long a file is asked about again that the daemon has no time for.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -35,6 +35,7 @@ const SILENCE_NS: u64 = 60_000_000_000;
     override_usage = "punctual ask [OPTIONS] [TASK] FILE...",
     after_help = "\
 EXAMPLES:
+  punctual ask street.jpg                                     # the daemon of this machine, its only task
   punctual ask --socket /tmp/punctual.sock camera street.jpg
   punctual ask --socket /tmp/punctual.sock camera pictures --json
   punctual ask --socket /tmp/punctual.sock camera street.jpg --draw answer.png --npy tensors
@@ -46,16 +47,17 @@ sees the crop at that place, as it does of a camera's frame. Files are asked abo
 the daemon has no time.
 
 TERMINATION CODES: 0 each file was answered, in time or late; 1 one was not, or the daemon ended; 2 wrong usage; 3 there is no such
-task, or it takes something else; 4 a drawing, a tensor or standard output cannot be written; 5 no connection; 130 interrupted; 141 the reader of
+task, it takes something else, or several daemons serve; 4 none does, or a drawing, a tensor or standard output cannot be
+written; 5 no connection; 130 interrupted; 141 the reader of
 standard output closed it."
 )]
 pub struct Options {
     /// The task, then pictures, arrays (`.npy`) and folders of them.
     #[arg(required = true, value_name = "TASK|FILE")]
     words: Vec<PathBuf>,
-    /// Where the daemon listens.
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
-    socket: PathBuf,
+    /// Where the daemon listens; by default that of this machine.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// What becomes of pictures of other proportions than the network sees.
     #[arg(long, value_enum, default_value_t)]
     fit: Fit,
@@ -92,6 +94,8 @@ pub enum Error {
     #[error(transparent)]
     Files(#[from] FilesError),
     #[error(transparent)]
+    Live(#[from] LiveError),
+    #[error(transparent)]
     Vectors(#[from] VectorsError),
     #[error("a crop at {}, {}: at most {}, {} in this task's frames", crop.x, crop.y, max.x, max.y)]
     Crop { crop: Crop, max: Crop },
@@ -123,6 +127,7 @@ pub enum Error {
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Live(error) => error.termination(),
             Self::Daemon(error) => error.termination(),
             Self::Output(error) => error.termination(),
             Self::Vectors(_) | Self::Crop { .. } | Self::Vector(_) => Termination::BadInput,
@@ -156,10 +161,11 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 
 pub fn run(options: &Options) -> Result<(), Error> {
     let _interruption = Interruption::take_over("ask", None)?;
-    let asked = daemon::asked(&options.socket, &options.words)?;
+    let socket = Daemon::find(options.socket.as_deref())?.socket;
+    let asked = daemon::asked(&socket, &options.words)?;
     let files = files::listed(asked.files)?;
     let written = Written::new(options.draw.as_deref(), options.npy.as_deref(), &files)?;
-    let client = daemon::connect(&options.socket, &asked.task)?;
+    let client = daemon::connect(&socket, &asked.task)?;
     let mut asking = Asking::new(client, options, written)?;
     let columns = |file: &PathBuf| printable(&file.display().to_string()).chars().count();
     let columns = files.iter().map(columns).max().unwrap_or(0);

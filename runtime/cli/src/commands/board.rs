@@ -2,12 +2,14 @@
 
 mod detect;
 mod file;
-mod found;
+pub(crate) mod found;
 mod ours;
 mod table;
 mod trial;
 
 use punctual_platform::termination::Termination;
+
+pub(crate) use file::quoted;
 
 /// What to do.
 #[derive(Clone, Debug, clap::Subcommand)]

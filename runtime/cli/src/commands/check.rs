@@ -1,15 +1,14 @@
-//! `punctual check`: the plan made from a manifest, or everything that is wrong with it; and with
-//! `--host` everything on the machine that will cost latency.
+//! `punctual check`: the plan made from a manifest, or everything that is wrong with it.
 
-use punctual_plan::Policies;
-use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use punctual_platform::files::write_whole;
-use punctual_platform::output::{self, OutputError};
+use punctual_daemon::{ManifestSource, StartupError};
+use punctual_plan::{Plan, PlanInputs, Policies};
+use punctual_platform::output;
+use punctual_platform::termination::Termination;
 
-use crate::host::{self, Cores, Finding, Machine};
-use punctual_platform::termination::{Terminates, Termination};
+/// Wrong usage of the command line.
+const USAGE: u8 = 2;
 
 /// What to check, and how to say it.
 #[derive(Clone, Debug, clap::Args)]
@@ -18,35 +17,26 @@ EXAMPLES:
   punctual check manifest.toml
   punctual check manifest.toml --profile signs.profile.json
   punctual check manifest.toml --json | jq .schedulability
-  punctual check --host                        # settings of this machine that cost latency
-  punctual check --host manifest.toml          # the same, for the cores of that plan
-  punctual check --host --json | jq '.findings[] | select(.gravity == \"grave\")'
-  punctual check --host --record machine.txt   # record it, and check it on another machine:
-  punctual check --host --root machine.txt
+  punctual check robot.toml --board jetson-orin-nx-16gb   # a robot's manifest, judged on another machine
 
 Checks exactly what `punctual daemon` checks before it starts anything: manifest, board, packages
-and profiles, on this machine. Nothing is reserved and nothing is started.
+and profiles, on this machine. Nothing is reserved and nothing is started. `punctual doctor` checks the machine's settings.
 
-With --host it reads the kernel's files instead and changes nothing: what was found, why it matters,
-its source, and the command that corrects it. Without a manifest the first core counts as the daemon's
-and the others as the partitions'.
+With --board the plan is that of a board which is elsewhere: cores and memory by its file, times by its profile, which is in the
+package, or beside it as PACKAGE.profile.json or PACKAGE.BOARD.profile.json. Real-time privileges are assumed there, and any user that the
+manifest names; partitions are of cores, as what a GPU offers is known only where it is.
 
-TERMINATION CODES: 0 the daemon would start, nothing about the machine is grave; 1 something is grave;
-3 the manifest or its plan is invalid; 4 a file is missing or unreadable; 5 this process, or its control
-group, may not have the memory that the plan takes.")]
+TERMINATION CODES: 0 the daemon would start; 2 wrong usage; 3 the manifest or its plan is invalid; 4 a file is missing or
+unreadable; 5 this process, or its control group, may not have the memory that the plan takes.")]
 pub struct Options {
-    /// The manifest (TOML).
-    #[arg(required_unless_present = "host")]
+    /// The manifest (TOML) [default: the daemon's, /etc/punctual/manifest.toml].
     manifest: Option<PathBuf>,
-    /// Check the machine's settings: those that cost latency, and how to change them.
-    #[arg(long)]
+    /// Judge it for this board, by its file and by profiles that were measured on it.
+    #[arg(long, value_name = "NAME")]
+    board: Option<String>,
+    /// The former name of `punctual doctor`.
+    #[arg(long, hide = true)]
     host: bool,
-    /// With --host: check the machine whose files are in this folder, or in a file written by --record.
-    #[arg(long, value_name = "PATH", default_value = "/", requires = "host")]
-    root: PathBuf,
-    /// With --host: write the files that were read to this file.
-    #[arg(long, value_name = "FILE", requires = "host")]
-    record: Option<PathBuf>,
     /// A profile made by `punctual profile`; once for each model. Without it, the profile beside
     /// each model's package is used.
     #[arg(long = "profile", value_name = "FILE")]
@@ -59,12 +49,15 @@ pub struct Options {
 /// Prints the plan or the problems.
 pub fn run(options: &Options, policies: &Policies) -> Termination {
     if options.host {
-        return match check_host(options, policies) {
-            Ok(termination) => termination,
-            Err(error) => Termination::of("check", Err(error)),
-        };
+        output::note("punctual check: `check --host` is `punctual doctor`, with the same options");
+        return Termination::Code(USAGE);
     }
-    match plan(options, policies) {
+    let (manifest, profiles) = (options.manifest.as_ref(), &options.profiles);
+    let planned = match &options.board {
+        Some(board) => plan_elsewhere(manifest, profiles, board, policies),
+        None => plan(manifest, profiles, policies),
+    };
+    match planned {
         Ok(plan) => {
             let text = if options.json {
                 // They are no part of the plan, which the JSON is.
@@ -80,7 +73,7 @@ pub fn run(options: &Options, policies: &Policies) -> Termination {
         Err(error) => {
             let termination = Termination::Code(error.termination().code());
             if options.json
-                && let punctual_daemon::StartupError::Plan(problems) = &error
+                && let StartupError::Plan(problems) = &error
             {
                 return termination.once_printed("check", output::text(problems.to_json()));
             }
@@ -90,113 +83,36 @@ pub fn run(options: &Options, policies: &Policies) -> Termination {
     }
 }
 
-/// The plan of the manifest that was named, if one was.
-fn plan(
-    options: &Options,
+/// The plan of a manifest for a board that is not this machine.
+fn plan_elsewhere(
+    manifest: Option<&PathBuf>,
+    profiles: &[PathBuf],
+    board: &str,
     policies: &Policies,
-) -> Result<punctual_plan::Plan, punctual_daemon::StartupError> {
+) -> Result<Plan, StartupError> {
     let daemon = punctual_daemon::Options {
-        manifest: options.manifest.clone(),
-        profiles: options.profiles.clone(),
+        manifest: manifest.cloned(),
+        ..punctual_daemon::Options::default()
+    };
+    let ManifestSource { path, files, .. } = daemon.manifest_that_is_there()?;
+    output::note(format_args!(
+        "punctual check: for board {board}, by its file and its profiles; of the machine itself nothing is known here"
+    ));
+    let policies = policies.clone();
+    let inputs = PlanInputs::read_for_board(&path, &files, profiles, board, policies)?;
+    Ok(Plan::build(&inputs)?)
+}
+
+/// The plan of a manifest, or of the daemon's if none was named.
+pub(super) fn plan(
+    manifest: Option<&PathBuf>,
+    profiles: &[PathBuf],
+    policies: &Policies,
+) -> Result<Plan, StartupError> {
+    let daemon = punctual_daemon::Options {
+        manifest: manifest.cloned(),
+        profiles: profiles.to_vec(),
         ..punctual_daemon::Options::default()
     };
     punctual_daemon::plan(&daemon, policies)
-}
-
-/// Why a machine could not be looked at.
-#[derive(Debug, thiserror::Error)]
-enum HostError {
-    #[error("the machine's files at {path} cannot be read: {source}")]
-    Root {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("the record cannot be written to {path}: {source}")]
-    Record {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error(transparent)]
-    Plan(#[from] punctual_daemon::StartupError),
-    #[error(transparent)]
-    Output(#[from] OutputError),
-}
-
-impl Terminates for HostError {
-    fn termination(&self) -> Termination {
-        match self {
-            Self::Root { .. } | Self::Record { .. } => Termination::File,
-            Self::Plan(error) => Termination::Code(error.termination().code()),
-            Self::Output(error) => error.termination(),
-        }
-    }
-}
-
-/// What `--host --json` prints.
-#[derive(serde::Serialize)]
-struct HostReport<'a> {
-    partition_cores: &'a [u16],
-    daemon_cores: &'a [u16],
-    grave: bool,
-    findings: Vec<FindingReport<'a>>,
-}
-
-/// A finding, with what is known of its subject.
-#[derive(serde::Serialize)]
-struct FindingReport<'a> {
-    #[serde(flatten)]
-    finding: &'a Finding,
-    why: &'static str,
-    source: &'static str,
-}
-
-fn check_host(options: &Options, policies: &Policies) -> Result<Termination, HostError> {
-    let machine = Machine::at(&options.root).map_err(|source| HostError::Root {
-        path: options.root.clone(),
-        source,
-    })?;
-    let cores = match &options.manifest {
-        Some(_) => Cores::of(&plan(options, policies)?),
-        None => Cores::of_machine(&machine),
-    };
-    let findings = host::examine(&machine, &cores);
-    if let Some(path) = &options.record {
-        record(&machine, path)?;
-    }
-    let grave = host::any_grave(&findings);
-    let text = if options.json {
-        json(&cores, grave, &findings)
-    } else {
-        let (partitions, daemon) = (host::shown(&cores.partitions), host::shown(&cores.daemon));
-        let table = host::table(&findings, std::io::stdout().is_terminal());
-        format!("partitions on cores {partitions}, the daemon's other threads on {daemon}\n{table}")
-    };
-    output::text(text)?;
-    Ok(if grave {
-        Termination::BadResult
-    } else {
-        Termination::Done
-    })
-}
-
-fn record(machine: &Machine, path: &Path) -> Result<(), HostError> {
-    write_whole(path, machine.record().as_bytes()).map_err(|source| HostError::Record {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-fn json(cores: &Cores, grave: bool, findings: &[Finding]) -> String {
-    let findings = findings.iter().map(|finding| FindingReport {
-        finding,
-        why: finding.subject.why(),
-        source: finding.subject.source(),
-    });
-    let report = HostReport {
-        partition_cores: &cores.partitions,
-        daemon_cores: &cores.daemon,
-        grave,
-        findings: findings.collect(),
-    };
-    serde_json::to_string_pretty(&report).expect("plain data serialises") + "\n"
 }

@@ -7,7 +7,8 @@ use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_recording::{End, ReadError};
 
-use crate::commands::record::{self, DEFAULT_SOCKET, DumpError};
+use crate::commands::record::{self, DumpError};
+use crate::live::daemon::{Daemon, LiveError};
 use crate::recorded::{Opened, RecordingError, RecordingFile, unreadable};
 
 /// Which recording, and what of it.
@@ -40,9 +41,9 @@ pub struct Options {
     /// The frame to tell: the task, the number of the client, the client's own number of the frame.
     #[arg(value_name = "TASK/CLIENT/SEQUENCE")]
     frame: Option<FrameName>,
-    /// Have the daemon whose clients connect there write its black box, as `punctual record dump` does, and look at that.
-    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_SOCKET)]
-    socket: Option<PathBuf>,
+    /// Have the daemon of this machine, or the one whose clients connect there, write its black box, as `punctual record dump` does, and look at that.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
+    socket: Option<Option<PathBuf>>,
     /// List the frames that were late.
     #[arg(long, conflicts_with = "frame")]
     late: bool,
@@ -71,6 +72,8 @@ pub enum Error {
     )]
     NoName { name: PathBuf },
     #[error(transparent)]
+    Live(#[from] LiveError),
+    #[error(transparent)]
     Dump(#[from] DumpError),
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -82,6 +85,7 @@ impl Terminates for Error {
             Self::Output(error) => error.termination(),
             Self::Recording(error) => error.termination(),
             Self::NoName { .. } => Termination::BadInput,
+            Self::Live(error) => error.termination(),
             Self::Dump(error) => error.termination(),
             Self::NoFrame { .. } => Termination::BadResult,
         }
@@ -101,7 +105,8 @@ impl Options {
 
     fn file(&self) -> Result<PathBuf, Error> {
         if let Some(socket) = &self.socket {
-            return Ok(record::dump(socket)?.last.unwrap_or_default());
+            let daemon = Daemon::find(socket.as_deref())?;
+            return Ok(record::dump(&daemon)?.last.unwrap_or_default());
         }
         Ok(self.file.clone().unwrap_or_default())
     }

@@ -8,6 +8,7 @@ use punctual_platform::files;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 
+use crate::ask::files::{FilesError, listed};
 use crate::demo::this_program;
 use crate::folder::Folder;
 use crate::interruption::{Interruption, InterruptionError};
@@ -29,12 +30,14 @@ EXAMPLES:
       punctual load manifest.toml --seconds 2 --sweep 1,2 --html load.html
   The daemon that runs, one task, three times its rate in bursts of four:
       punctual load --socket /tmp/punctual.sock --task signs --factor 3 --shape bursts:4 --seconds 2
+  Pictures of a folder instead of noise:
+      punctual load manifest.toml --pictures held-out --seconds 2
   Another rate, for a program:
       punctual load --socket /tmp/punctual.sock --rate watch=20 --seconds 2 --json
 
 Each task gets as many clients as its manifest has, which share its rate; clients of best-effort tasks, and of
 tasks without a rate, submit their next frame when the last is answered. Frames show noise, of which networks are seldom
-sure: answers go deeper than with pictures. Latency is from the intended time of capture until the client has read the answer: a frame that could
+sure: answers go deeper than with pictures (--pictures). Latency is from the intended time of capture until the client has read the answer: a frame that could
 not be submitted in time, as no slot was free, counts as not on time. A level holds if every real-time task has
 its share of frames on time (--limit).
 
@@ -65,6 +68,9 @@ pub struct Options {
     /// When frames come: `steady`, `poisson`, `bursts:N`, or `file:PATH`, a trace or a recording.
     #[arg(long, default_value = "steady", value_parser = Shape::parse)]
     shape: Shape,
+    /// Show these pictures, arrays (`.npy`) and folders of them in turn, as `punctual ask` does, instead of noise.
+    #[arg(long, value_name = "PATH")]
+    pictures: Vec<PathBuf>,
     /// Seconds a level.
     #[arg(long, default_value_t = 10.0, value_parser = seconds)]
     seconds: f64,
@@ -113,6 +119,8 @@ pub enum Error {
     #[error("the daemon has no task {name:?}; it has {tasks}")]
     NoTask { name: String, tasks: String },
     #[error(transparent)]
+    Files(#[from] FilesError),
+    #[error(transparent)]
     Trace(#[from] TraceError),
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -141,6 +149,8 @@ impl Terminates for Error {
             Self::NoTask { .. } => Termination::BadInput,
             Self::Trace(error) => error.termination(),
             Self::Load(LoadError::Feed { .. }) => Termination::BadResult,
+            Self::Load(LoadError::Frames { .. }) => Termination::BadInput,
+            Self::Files(_) => Termination::File,
             Self::Live(error) => error.termination(),
             Self::Load(_) | Self::Program(_) | Self::Interruption(_) => Termination::Resources,
             Self::Daemon(error) => error.termination(),
@@ -163,6 +173,11 @@ fn load(options: &Options) -> Result<bool, Error> {
     let folder = Folder::create("load").map_err(Error::Folder)?;
     // Before anything starts a thread.
     let _interruption = Interruption::take_over("load", folder.as_path().to_owned())?;
+    // Before a daemon is started for nothing.
+    let pictures = match &options.pictures[..] {
+        [] => Vec::new(),
+        named => listed(named)?,
+    };
     let served = Served::of(options, &folder)?;
     let report = served.daemon.report()?;
     let tasks = tasks(&report, options)?;
@@ -175,6 +190,7 @@ fn load(options: &Options) -> Result<bool, Error> {
         tasks: &tasks,
         shape: &options.shape,
         trace: &trace,
+        pictures: &pictures,
         seed: options.seed,
         seconds: options.seconds,
     };

@@ -7,6 +7,7 @@ use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 
 use punctual_daemon::gpu::{Gpu, GpuError, wait};
+use punctual_daemon::host;
 use punctual_device::Provider;
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_device_cpu::{CpuProvider, ONE_CORE};
@@ -154,7 +155,8 @@ fn measure_all(options: &Options, path: &Path, policies: &Policies) -> Result<()
         path: path.to_owned(),
         source,
     })?;
-    let mut needs = Needs::of_manifest(&text, path, policies)?;
+    let available = host::cores().unwrap_or_default();
+    let mut needs = Needs::of_manifest(&text, path, policies, &available)?;
     needs.power_mode = needs.power_mode.or_else(|| {
         let files = Files::of(path.parent().unwrap_or(Path::new("")));
         let board = Board::named(&needs.board, &files)?;

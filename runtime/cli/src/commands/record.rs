@@ -1,14 +1,16 @@
 //! `punctual record dump`: has a daemon write what its black box has.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use punctual_daemon::{RecorderReport, Report, ReportError};
+use punctual_daemon::RecorderReport;
 use punctual_platform::clock;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
+
+use crate::live::daemon::{Daemon, LiveError};
 
 /// Orders for the recorder of a daemon.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -28,19 +30,16 @@ Prints the file's name. It takes as long as the disk; up to ten seconds more if 
 sent SIGUSR2, so this has to run as its user, or as root. Look at the file with `punctual explain`, `trace` and `replay`, or
 with any program that reads MCAP.
 
-TERMINATION CODES: 0 it is written; 1 it could not be written, or nothing is recorded; 4 there is no daemon; 5 the daemon may not
-be sent a signal.")]
+TERMINATION CODES: 0 it is written; 1 it could not be written, or nothing is recorded; 3 several daemons serve; 4 there is none;
+5 the daemon may not be asked or sent a signal.")]
 pub struct Dump {
-    /// Where the daemon's clients connect.
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
-    socket: PathBuf,
+    /// Where the daemon's clients connect; by default where the daemon of this machine has them connect.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// Print the file's name and the recorder's counts as JSON.
     #[arg(long)]
     json: bool,
 }
-
-/// As manifests have it by default.
-pub const DEFAULT_SOCKET: &str = "/run/punctual/socket";
 
 /// A recording follows the last one after ten seconds at least; then the disk takes its time.
 const LIMIT_NS: u64 = 30_000_000_000;
@@ -50,8 +49,8 @@ const LOOK_NS: u64 = 50_000_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    #[error("no daemon answers: {0}")]
-    NoDaemon(#[from] ReportError),
+    #[error(transparent)]
+    Live(#[from] LiveError),
     #[error(
         "the daemon at {socket} records nothing: its manifest says so, or gives no `[recorder] directory` and there is no state \
          directory",
@@ -73,7 +72,7 @@ pub enum DumpError {
 impl Terminates for DumpError {
     fn termination(&self) -> Termination {
         match self {
-            Self::NoDaemon(_) => Termination::File,
+            Self::Live(error) => error.termination(),
             Self::Off { .. } | Self::NotWritten { .. } | Self::Slow { .. } => {
                 Termination::BadResult
             }
@@ -85,7 +84,7 @@ impl Terminates for DumpError {
 
 pub fn run(options: &Options) -> Result<(), DumpError> {
     let Options::Dump(options) = options;
-    let recorder = dump(&options.socket)?;
+    let recorder = dump(&Daemon::find(options.socket.as_deref())?)?;
     let file = recorder.last.clone().unwrap_or_default();
     if options.json {
         let json = serde_json::json!({ "file": file, "recorder": recorder });
@@ -96,15 +95,15 @@ pub fn run(options: &Options) -> Result<(), DumpError> {
     Ok(output::line(file.display())?)
 }
 
-/// Has the daemon at this socket write its black box, and waits until it is on the disk: [`RecorderReport::last`].
-pub fn dump(socket: &Path) -> Result<RecorderReport, DumpError> {
-    let Recorder { pid, now: before } = recorder_of(socket)?;
+/// Has the daemon write its black box, and waits until it is on the disk: [`RecorderReport::last`].
+pub fn dump(daemon: &Daemon) -> Result<RecorderReport, DumpError> {
+    let Recorder { pid, now: before } = recorder_of(daemon)?;
     let process = Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
     kill(process, Signal::SIGUSR2).map_err(|source| DumpError::Signal { pid, source })?;
     let limit_ns = clock::now_ns() + LIMIT_NS;
     loop {
         clock::sleep_until_ns(clock::now_ns() + LOOK_NS);
-        let now = recorder_of(socket)?.now;
+        let now = recorder_of(daemon)?.now;
         let directory = now.directory.clone();
         if now.written > before.written {
             return Ok(now);
@@ -125,10 +124,10 @@ struct Recorder {
     now: RecorderReport,
 }
 
-fn recorder_of(socket: &Path) -> Result<Recorder, DumpError> {
-    let report = Report::live(socket)?;
+fn recorder_of(daemon: &Daemon) -> Result<Recorder, DumpError> {
+    let report = daemon.report()?;
     let off = || DumpError::Off {
-        socket: socket.to_owned(),
+        socket: daemon.socket.clone(),
     };
     Ok(Recorder {
         pid: report.pid,

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use punctual_daemon::{Report, State};
+use punctual_platform::clock;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_report::{Column, Table};
 
 use crate::live::daemon::{Daemon, LiveError};
 use crate::live::path::{NoField, find};
+use crate::live::since::since;
 use crate::live::troubles::{self, Gravity, Trouble};
 
 /// Of which daemon, and what.
@@ -19,12 +21,14 @@ EXAMPLES:
   punctual status --socket /tmp/punctual.sock
   punctual status --socket /tmp/punctual.sock tasks/signs/latency_us/p99
   punctual status --socket /tmp/punctual.sock clients
+  punctual status --socket /tmp/punctual.sock --for 10        # of the next ten seconds alone
   punctual status --socket /tmp/punctual.sock --json
   punctual status --quiet                        # for scripts: the code says it
 
-Without --socket it is the daemon of this machine, if there is one. All counts are since its start; `punctual top` shows
-what happens now. PATH is a field of the report that --json prints, parts separated by `/`; an element of a list is
-called by its name or its position. A wrong path is answered with those that there are.
+Without --socket it is the daemon of this machine, if there is one. All counts are since its start, or of the time that --for
+waits: what was grave once stays grave since the start, so monitoring uses --for. The largest times of stages and overruns are
+always since the start. PATH is a field of the report that --json prints, parts separated by `/`; an element of a list is called
+by its name or its position, a stage by model/stage/batch/partition. A wrong path is answered with those that there are.
 
 JSON: the report, and `troubles`: [{gravity, what, remedy}].
 
@@ -39,9 +43,20 @@ pub struct Options {
     /// Print the report as JSON; with a path, the field is always.
     #[arg(long)]
     json: bool,
+    /// Wait so many seconds, and count what happens in them.
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    window: Option<f64>,
     /// Print nothing: the code says it.
     #[arg(long, short, conflicts_with_all = ["json", "path"])]
     quiet: bool,
+}
+
+/// A time to watch a daemon for.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.1..=3_600.0).contains(&value) => Ok(value),
+        _ => Err("must be a number from 0.1 to 3600".to_owned()),
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +88,15 @@ pub fn run(options: &Options) -> Termination {
 }
 
 fn status(options: &Options) -> Result<bool, Error> {
-    let report = Daemon::find(options.socket.as_deref())?.report()?;
+    let daemon = Daemon::find(options.socket.as_deref())?;
+    let mut report = daemon.report()?;
+    let mut serves_for = report.seconds;
+    if let Some(window) = options.window {
+        clock::sleep_until_ns(clock::now_ns() + (window * 1e9) as u64);
+        let now = daemon.report()?;
+        serves_for = now.seconds;
+        report = since(&report, &now);
+    }
     let troubles = troubles::of(&report);
     let is_well = troubles::is_well(&troubles);
     if options.quiet {
@@ -88,17 +111,17 @@ fn status(options: &Options) -> Result<bool, Error> {
             value => serde_json::to_string_pretty(value).expect("plain data serialises"),
         })?;
     } else {
-        output::text(text(&report, &troubles, output::width()))?;
+        let head = first_line(&report, serves_for);
+        output::text(text(&head, &report, &troubles, output::width()))?;
     }
     // The field is what was asked for.
     Ok(is_well || options.path.is_some())
 }
 
 /// For people, at most `width` columns wide.
-fn text(report: &Report, troubles: &[Trouble], width: usize) -> String {
+fn text(head: &str, report: &Report, troubles: &[Trouble], width: usize) -> String {
     let mut text = format!(
-        "{}\nsocket {}, manifest {}\nplan {:.12}, policy {}, board {}; {} of {} clients\n\n{:width$}\n{:width$}\n",
-        first_line(report),
+        "{head}\nsocket {}, manifest {}\nplan {:.12}, policy {}, board {}; {} of {} clients\n\n{:width$}\n{:width$}\n",
         report.socket,
         report.manifest,
         report.plan,
@@ -124,8 +147,8 @@ fn text(report: &Report, troubles: &[Trouble], width: usize) -> String {
     text
 }
 
-/// Which daemon it is, and what it does.
-pub fn first_line(report: &Report) -> String {
+/// Which daemon it is, what it does, and for how long.
+pub fn first_line(report: &Report, seconds: f64) -> String {
     let state = match report.state {
         State::Serving => "serves",
         State::Draining => "drains",
@@ -135,7 +158,7 @@ pub fn first_line(report: &Report) -> String {
         "punctuald {}, process {}, {state} for {}",
         report.version,
         report.pid,
-        duration(report.seconds)
+        duration(seconds)
     )
 }
 
@@ -245,7 +268,8 @@ mod tests {
             partitions: vec![Default::default()],
             ..Report::default()
         };
-        let text = text(&report, &troubles::of(&report), 80);
+        let head = first_line(&report, 9.0);
+        let text = text(&head, &report, &troubles::of(&report), 80);
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"

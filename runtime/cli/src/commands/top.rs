@@ -1,5 +1,6 @@
 //! `punctual top`: a daemon as it runs.
 
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,8 +13,11 @@ use punctual_platform::termination::{Terminates, Termination};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 
+use crate::commands::status::seconds;
 use crate::live::daemon::{Daemon, LiveError};
 use crate::live::machine::Machine;
+use crate::live::since::since;
+use crate::live::troubles;
 use crate::top::{Picture, draw, text};
 
 /// Of which daemon, how often.
@@ -24,9 +28,9 @@ EXAMPLES:
   punctual top --socket /tmp/punctual.sock --interval 0.5
   punctual top --socket /tmp/punctual.sock --once             # for scripts and bug reports
 
-Rates, quantiles and shares are of the last interval; stages, clients and the memory are since the daemon's start. `slack` is the time to
-the deadline that ninety-nine of a hundred answers left, in ms. From 120 columns on there are stages with their budgets, clients and threads.
-A daemon that ends is told, and the next one at the same socket is shown.
+Rates, quantiles and shares are of the last interval; troubles are of the last ten seconds; stages, clients and the memory are since the
+daemon's start. `slack` is the time to the deadline that ninety-nine of a hundred answers left, in ms. From 120 columns on, or on a high
+screen, there are stages with their budgets, clients and threads. A daemon that ends is told, and the next one at the same socket is shown.
 
 KEYS: q, Esc, Ctrl-C to leave; p to pause; space to look at once.
 
@@ -39,18 +43,11 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Seconds between two looks.
-    #[arg(long, default_value_t = 1.0, value_parser = interval)]
+    #[arg(long, default_value_t = 1.0, value_parser = seconds)]
     interval: f64,
     /// Print one picture as text, of one interval.
     #[arg(long)]
     once: bool,
-}
-
-fn interval(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (0.1..=3_600.0).contains(&value) => Ok(value),
-        _ => Err("must be a number from 0.1 to 3600".to_owned()),
-    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -94,8 +91,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let watched = Watch {
         daemon,
         interval_ns: (options.interval * 1e9) as u64,
-        before: None,
-        now: first,
+        looks: VecDeque::from([first]),
         gone: None,
         paused: false,
     }
@@ -126,9 +122,11 @@ fn once(daemon: &Daemon, first: &Look, seconds: f64) -> Result<(), Error> {
     let picture = Picture {
         before: Some(&first.report),
         now: &now.report,
+        troubles: &troubles::of(&since(&first.report, &now.report)),
         machine_before: Some(&first.machine),
         machine: &now.machine,
         banner: None,
+        keys: false,
         colours: false,
     };
     let width = u16::try_from(output::width()).unwrap_or(u16::MAX);
@@ -138,8 +136,8 @@ fn once(daemon: &Daemon, first: &Look, seconds: f64) -> Result<(), Error> {
 struct Watch {
     daemon: Daemon,
     interval_ns: u64,
-    before: Option<Look>,
-    now: Look,
+    /// Those of the last seconds, the newest at the end: one at least.
+    looks: VecDeque<Look>,
     /// Why there is no newer report.
     gone: Option<String>,
     paused: bool,
@@ -170,12 +168,24 @@ impl Watch {
 
     fn draw(&self, terminal: &mut DefaultTerminal) -> Result<(), Error> {
         let paused = self.paused.then(|| "paused: p goes on".to_owned());
+        let now = self.looks.back().expect("the first look was taken");
+        let before = self.looks.iter().nth_back(1);
+        let recent = self
+            .looks
+            .front()
+            .filter(|oldest| !std::ptr::eq(*oldest, now));
+        let troubles = match recent {
+            Some(oldest) => troubles::of(&since(&oldest.report, &now.report)),
+            None => troubles::of(&now.report),
+        };
         let picture = Picture {
-            before: self.before.as_ref().map(|look| &look.report),
-            now: &self.now.report,
-            machine_before: self.before.as_ref().map(|look| &look.machine),
-            machine: &self.now.machine,
+            before: before.map(|look| &look.report),
+            now: &now.report,
+            troubles: &troubles,
+            machine_before: before.map(|look| &look.machine),
+            machine: &now.machine,
             banner: self.gone.clone().or(paused),
+            keys: true,
             colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
         let drawn = terminal.draw(|frame| draw(&picture, frame.area(), frame.buffer_mut()));
@@ -185,7 +195,7 @@ impl Watch {
     fn look(&mut self) {
         match Look::at(&self.daemon) {
             Ok(look) => {
-                self.before = Some(std::mem::replace(&mut self.now, look));
+                self.remember(look);
                 self.gone = None;
             }
             Err(error) => {
@@ -197,6 +207,19 @@ impl Watch {
                 });
             }
         }
+    }
+
+    fn remember(&mut self, look: Look) {
+        /// What is older is no trouble of now.
+        const RECENT_SECONDS: f64 = 10.0;
+        let is_old = |other: &Look| other.report.seconds + RECENT_SECONDS < look.report.seconds;
+        let is_same = |other: &Look| other.report.ready_ns == look.report.ready_ns;
+        self.looks.retain(is_same);
+        // One stays: rates are of the time since.
+        while self.looks.len() > 1 && self.looks.front().is_some_and(is_old) {
+            self.looks.pop_front();
+        }
+        self.looks.push_back(look);
     }
 
     /// Until it is time to look, or a key or a signal comes.

@@ -35,7 +35,10 @@ pub fn html(runs: &[Run]) -> Result<String, ImageError> {
                 .iter()
                 .map(|shown| figure(role, shown, exits(runs, role)))
                 .collect();
-            page.photographs(width(role), figures?);
+            match role.scenes {
+                Scenes::Signs => page.thumbnails(figures?),
+                Scenes::Streets => page.photographs(figures?),
+            }
         }
     }
     page.heading("Which exits answered");
@@ -59,14 +62,6 @@ pub fn html(runs: &[Run]) -> Result<String, ImageError> {
 fn by_scenes() -> impl Iterator<Item = &'static CameraRole> {
     let of = |scenes| CAMERAS.iter().filter(move |role| role.scenes == scenes);
     of(Scenes::Streets).chain(of(Scenes::Signs))
-}
-
-/// The least width of a photograph, in pixels.
-const fn width(role: &CameraRole) -> u32 {
-    match role.scenes {
-        Scenes::Signs => 190,
-        Scenes::Streets => 300,
-    }
 }
 
 /// The networks of the demo have three exits.
@@ -177,7 +172,7 @@ fn street(role: &CameraRole, shown: &Shown) -> Result<Svg, ImageError> {
         };
         drawing.outline((left, top), (right - left, bottom - top), 3.0, &style);
         // Above the box if there is room.
-        let height = 24.0;
+        let height = 28.0;
         let y = if top >= height { top - height } else { bottom };
         drawing.label((left.min(size.0 - 150.0), y), height, &said);
     }

@@ -5,6 +5,8 @@
 
 mod finding;
 mod machine;
+mod reference;
+mod remedy;
 mod rules;
 mod subject;
 mod table;
@@ -12,6 +14,7 @@ mod table;
 pub use finding::{Cores, Finding, Gravity};
 pub use machine::Machine;
 pub use punctual_platform::affinity::shown;
+pub use reference::Reference;
 pub use subject::Subject;
 pub use table::table;
 

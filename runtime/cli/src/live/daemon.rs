@@ -7,8 +7,10 @@ use punctual_daemon::{Report, ReportError, metrics_socket};
 use punctual_plan::METRICS_SUFFIX;
 use punctual_platform::termination::{Terminates, Termination};
 
-use crate::commands::record::DEFAULT_SOCKET;
 use crate::live::denied::Denied;
+
+/// As manifests have it by default.
+pub const DEFAULT_SOCKET: &str = "/run/punctual/socket";
 
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {

@@ -2,6 +2,8 @@
 
 use punctual_daemon::{PartitionReport, Report, TaskReport};
 
+use crate::live::since::{quantile, since};
+
 /// The difference of two reports of one daemon.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interval {
@@ -38,98 +40,50 @@ pub struct PartitionInterval {
 impl Interval {
     /// What `now` has in addition to `before`; all that it has if that is of another daemon, or none.
     pub fn between(before: Option<&Report>, now: &Report) -> Self {
-        let same = |before: &&Report| {
-            (before.pid, before.ready_ns) == (now.pid, now.ready_ns) && before.seconds < now.seconds
-        };
-        let before = before.filter(same);
-        let seconds = now.seconds - before.map_or(0.0, |before| before.seconds);
-        let seconds = seconds.max(1e-3);
-        let task = |(at, task): (usize, &TaskReport)| {
-            let none = TaskReport::default();
-            let before = before.and_then(|before| before.tasks.get(at));
-            TaskInterval::between(before.unwrap_or(&none), task, seconds)
-        };
-        let partition = |(at, partition): (usize, &PartitionReport)| {
-            let none = PartitionReport::default();
-            let before = before.and_then(|before| before.partitions.get(at));
-            PartitionInterval::between(before.unwrap_or(&none), partition, seconds)
-        };
+        let counted = before.map_or_else(|| now.clone(), |before| since(before, now));
+        let seconds = counted.seconds.max(1e-3);
+        let task = |task| TaskInterval::of(task, seconds);
+        let partition = |partition| PartitionInterval::of(partition, seconds);
         Self {
             seconds,
-            tasks: now.tasks.iter().enumerate().map(task).collect(),
-            partitions: now.partitions.iter().enumerate().map(partition).collect(),
+            tasks: counted.tasks.iter().map(task).collect(),
+            partitions: counted.partitions.iter().map(partition).collect(),
         }
     }
 }
 
 impl TaskInterval {
-    fn between(before: &TaskReport, now: &TaskReport, seconds: f64) -> Self {
-        let more = |now: u64, before: u64| now.saturating_sub(before);
-        let exits = (0..).zip(&now.exits).map(|(exit, count)| {
-            let before = before.exits.get(exit as usize).copied().unwrap_or(0);
-            (exit, more(*count, before))
-        });
-        let exits: Vec<(u64, u64)> = exits.collect();
-        let answers: u64 = exits.iter().map(|(_, count)| count).sum();
-        let depth: u64 = exits.iter().map(|(exit, count)| exit * count).sum();
-        let latency = difference(&before.latency_buckets, &now.latency_buckets);
-        let slack = difference(&before.slack_buckets, &now.slack_buckets);
+    fn of(task: &TaskReport, seconds: f64) -> Self {
+        let answers: u64 = task.exits.iter().sum();
+        let depth: u64 = (0..)
+            .zip(&task.exits)
+            .map(|(exit, count): (u64, _)| exit * count)
+            .sum();
         let ms = |us: f64| us / 1e3;
         Self {
-            hz: more(now.submitted, before.submitted) as f64 / seconds,
-            on_time: more(now.on_time, before.on_time),
-            late: more(now.late, before.late),
-            rejected: more(now.rejected.total(), before.rejected.total()),
-            failed: more(now.failed.total(), before.failed.total()),
+            hz: task.submitted as f64 / seconds,
+            on_time: task.on_time,
+            late: task.late,
+            rejected: task.rejected.total(),
+            failed: task.failed.total(),
             depth: (answers > 0).then(|| depth as f64 / answers as f64),
-            p50_ms: quantile(&latency, 0.5).map(ms),
-            p99_ms: quantile(&latency, 0.99).map(ms),
-            slack_p1_ms: quantile(&slack, 0.01).map(ms),
+            p50_ms: quantile(&task.latency_buckets, 0.5).map(ms),
+            p99_ms: quantile(&task.latency_buckets, 0.99).map(ms),
+            slack_p1_ms: quantile(&task.slack_buckets, 0.01).map(ms),
         }
     }
 }
 
 impl PartitionInterval {
-    fn between(before: &PartitionReport, now: &PartitionReport, seconds: f64) -> Self {
-        let share = |now_us: u64, before_us: u64| {
-            (now_us.saturating_sub(before_us) as f64 / 1e6 / seconds).clamp(0.0, 1.0)
-        };
-        let busy = share(now.busy_us, before.busy_us);
-        let best_effort = share(now.best_effort_us, before.best_effort_us).min(busy);
+    fn of(partition: &PartitionReport, seconds: f64) -> Self {
+        let share = |us: u64| (us as f64 / 1e6 / seconds).clamp(0.0, 1.0);
+        let busy = share(partition.busy_us);
+        let best_effort = share(partition.best_effort_us).min(busy);
         Self {
             real_time: busy - best_effort,
             best_effort,
         }
     }
-}
-
-/// Buckets of what was recorded in between: each has its largest value, and both lists rise.
-fn difference(before: &[(f64, u64)], now: &[(f64, u64)]) -> Vec<(f64, u64)> {
-    let mut before = before.iter().peekable();
-    let more = |&(edge, count): &(f64, u64)| {
-        while before.next_if(|(other, _)| *other < edge).is_some() {}
-        let known = before.next_if(|(other, _)| *other == edge);
-        (
-            edge,
-            count.saturating_sub(known.map_or(0, |(_, count)| *count)),
-        )
-    };
-    now.iter()
-        .map(more)
-        .filter(|(_, count)| *count > 0)
-        .collect()
-}
-
-/// The largest value of the bucket in which this share is reached.
-fn quantile(buckets: &[(f64, u64)], share: f64) -> Option<f64> {
-    let all: u64 = buckets.iter().map(|(_, count)| count).sum();
-    let rank = ((all as f64 * share).ceil() as u64).max(1);
-    let mut below = 0;
-    let reached = buckets.iter().find(|(_, count)| {
-        below += count;
-        below >= rank
-    });
-    reached.map(|(edge, _)| *edge)
 }
 
 #[cfg(test)]

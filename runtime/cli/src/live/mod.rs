@@ -5,4 +5,5 @@ pub mod denied;
 pub mod interval;
 pub mod machine;
 pub mod path;
+pub mod since;
 pub mod troubles;

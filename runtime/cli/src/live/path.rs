@@ -5,6 +5,9 @@ use serde_json::Value;
 /// The fields by which an element of a list is called.
 const NAMES: [&str; 4] = ["name", "task", "partition", "slot"];
 
+/// Those by which a stage is called, all together.
+const STAGE: [&str; 4] = ["model", "stage", "batch", "partition"];
+
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {wanted:?} in {place}; there {}", if there.is_empty() { "is nothing".to_owned() } else { format!("are {}", there.join(", ")) })]
 pub struct NoField {
@@ -14,8 +17,9 @@ pub struct NoField {
     there: Vec<String>,
 }
 
-/// The value at `path`; parts are names of fields, and names or positions of elements of lists. A name may have a slash of its
-/// own: `threads/port/0/cores`.
+/// The value at `path`; parts are names of fields, and names or positions of elements of lists. A name may have slashes of its
+/// own: `threads/port/0/cores`; the stage 1 of the model signs, for batches of 2, in the partition main, is
+/// `stages/signs/1/2/main`.
 pub fn find<'v>(report: &'v Value, path: &str) -> Result<&'v Value, NoField> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let mut at = report;
@@ -51,11 +55,16 @@ fn inside<'v>(at: &'v Value, part: &str) -> Option<&'v Value> {
 }
 
 fn name(element: &Value) -> Option<String> {
-    let mut names = NAMES.iter().filter_map(|key| element.get(key));
-    Some(match names.next()? {
+    let text = |value: &Value| match value {
         Value::String(name) => name.clone(),
         other => other.to_string(),
-    })
+    };
+    // Of stages, each of these alone names many.
+    let stage = STAGE.map(|key| element.get(key).map(text));
+    if let [Some(model), Some(stage), Some(batch), Some(partition)] = stage {
+        return Some(format!("{model}/{stage}/{batch}/{partition}"));
+    }
+    NAMES.iter().find_map(|key| element.get(key)).map(text)
 }
 
 /// What may follow.
@@ -81,12 +90,14 @@ mod tests {
     #[test]
     fn a_field_is_found_by_names_and_positions_and_a_wrong_path_says_what_is_there() {
         let report = json!({"pid": 3, "tasks": [{"name": "front", "exits": [4, 5]}, {"name": "rear"}],
-            "threads": [{"name": "port/0", "cores": [1]}, {"name": "port/1", "cores": [2]}]});
+            "threads": [{"name": "port/0", "cores": [1]}, {"name": "port/1", "cores": [2]}],
+            "stages": [{"model": "signs", "stage": 1, "batch": 2, "partition": "main", "max_us": 8}]});
         for (path, expected) in [
             ("pid", json!(3)),
             ("/tasks/front/exits/1", json!(5)),
             ("tasks/1/name", json!("rear")),
             ("threads/port/1/cores/0", json!(2)),
+            ("stages/signs/1/2/main/max_us", json!(8)),
             ("", report.clone()),
         ] {
             assert_eq!(find(&report, path), Ok(&expected), "{path}");
@@ -94,7 +105,7 @@ mod tests {
         for (path, words) in [
             (
                 "task",
-                "there is no \"task\" in the report; there are pid, tasks, threads",
+                "there is no \"task\" in the report; there are pid, stages, tasks, threads",
             ),
             (
                 "tasks/left",

@@ -152,7 +152,7 @@ fn of_task(task: &TaskReport) -> Vec<Trouble> {
                 task.overruns,
                 task.overrun_worst as f64 / 1e3
             ),
-            "`punctual check --host` finds settings that cost latency; measure again, or raise budget_factor",
+            "`punctual doctor` finds settings that cost latency; measure again, or raise budget_factor",
         ));
     }
     troubles
@@ -220,7 +220,7 @@ fn of_machine(report: &Report) -> Vec<Trouble> {
                 stalls.count,
                 stalls.longest_us as f64 / 1e3
             ),
-            "`punctual check --host` finds what costs latency",
+            "`punctual doctor` finds what costs latency",
         ));
     }
     if report.allocations_after_ready > 0 {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use punctual_client::{Client, Crop, Lost, PixelFormat, Response, SubmitError, Verdict, now_ns};
+use punctual_client::{Client, Lost, Response, SubmitError, Verdict, now_ns};
 use punctual_platform::thread;
-use punctual_types::Random;
+
+use super::frames::Frames;
 
 /// The longest latency that is told apart: a minute, in microseconds.
 const LATENCY_US_MAX: u64 = 60_000_000;
@@ -126,26 +127,19 @@ pub enum FeedError {
     Submit(#[from] SubmitError),
 }
 
-/// A client with the picture that it shows: noise, by its seed.
+/// A client with what it shows.
 pub struct Feeder {
     client: Client,
-    frame: Vec<u8>,
+    frames: Frames,
+    /// How many frames of the task's were before its next.
+    shown: usize,
     vectors: Vec<(String, Vec<f32>)>,
     tally: Tally,
 }
 
 impl Feeder {
-    pub fn new(client: Client, seed: u64) -> Self {
-        let spec = client.frame();
-        let bytes = spec.bytes() as usize;
-        let mut random = Random::new(seed);
-        let frame = match spec.format {
-            // Numbers from 0 to 1, as most networks take them.
-            PixelFormat::Tensor => (0..bytes / 4)
-                .flat_map(|_| (random.below(1 << 24) as f32 / (1 << 24) as f32).to_le_bytes())
-                .collect(),
-            _ => random.bytes(bytes),
-        };
+    /// The client of this number of its task: each begins with another frame.
+    pub fn new(client: Client, frames: Frames, number: usize) -> Self {
         let vectors = client.description().vectors.iter();
         let vectors = vectors.map(|vector| {
             let middle = vector.low / 2.0 + vector.high / 2.0;
@@ -154,7 +148,8 @@ impl Feeder {
         Self {
             vectors: vectors.collect(),
             client,
-            frame,
+            frames,
+            shown: number,
             tally: Tally::default(),
         }
     }
@@ -216,14 +211,15 @@ impl Feeder {
             self.tally.skipped += 1;
             return Ok(());
         };
-        let pixels = slot.pixels();
-        let bytes = pixels.len().min(self.frame.len());
-        pixels[..bytes].copy_from_slice(&self.frame[..bytes]);
+        let (pixels, frame) = (slot.pixels(), self.frames.at(self.shown));
+        let bytes = pixels.len().min(frame.len());
+        pixels[..bytes].copy_from_slice(&frame[..bytes]);
         for (name, values) in &self.vectors {
             slot.set_vector(name, values)
                 .expect("as the daemon describes it");
         }
-        slot.submit(captured_ns, None, Crop { x: 0, y: 0 })?;
+        slot.submit(captured_ns, None, self.frames.crop())?;
+        self.shown += 1;
         self.tally.submitted += 1;
         Ok(())
     }

@@ -2,16 +2,18 @@
 
 pub mod arrivals;
 pub mod feeder;
+pub mod frames;
 pub mod outcome;
 
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use punctual_client::{ConnectError, now_ns};
+use punctual_client::{Client, ConnectError, now_ns};
 use punctual_daemon::{Report, TaskReport};
 
 use arrivals::{Shape, Trace, times};
 use feeder::{FeedError, Feeder, Plan, Tally};
+use frames::{Frames, FramesError};
 use outcome::{Level, TaskOutcome};
 
 /// Between the last client's connection and the first frame, in ns.
@@ -47,6 +49,8 @@ pub struct Load<'l> {
     pub shape: &'l Shape,
     /// Of the file that is the shape.
     pub trace: &'l Trace,
+    /// Files to show; without any, noise.
+    pub pictures: &'l [PathBuf],
     pub seed: u64,
     pub seconds: f64,
 }
@@ -61,6 +65,8 @@ pub enum LoadError {
     },
     #[error("task {task}: {source}")]
     Feed { task: String, source: FeedError },
+    #[error("task {task}: {source}")]
+    Frames { task: String, source: FramesError },
     #[error("a client's thread cannot be started: {0}")]
     Thread(std::io::Error),
 }
@@ -83,15 +89,15 @@ impl<'l> Clients<'l> {
     pub fn connect(load: &'l Load<'l>) -> Result<Self, LoadError> {
         let mut connected = Vec::new();
         for (task, of) in load.tasks.iter().enumerate() {
+            let mut pictures = None;
             for number in 0..of.clients {
-                let options = punctual_client::Options::new(load.socket, &of.name, None);
-                let client = options.reconnect(false).connect();
-                let client = client.map_err(|source| LoadError::Connect {
-                    task: of.name.clone(),
-                    socket: load.socket.to_owned(),
-                    source,
-                })?;
-                let feeder = Feeder::new(client, load.seed.wrapping_add(number as u64));
+                let client = load.connect(of)?;
+                if pictures.is_none() {
+                    pictures = load.pictures_of(of, &client)?;
+                }
+                let noise = || Frames::noise(&client, load.seed.wrapping_add(number as u64));
+                let frames = pictures.clone().unwrap_or_else(noise);
+                let feeder = Feeder::new(client, frames, number);
                 connected.push(Connected {
                     task,
                     number,
@@ -138,6 +144,28 @@ impl<'l> Clients<'l> {
 }
 
 impl Load<'_> {
+    fn connect(&self, task: &Task) -> Result<Client, LoadError> {
+        let options = punctual_client::Options::new(self.socket, &task.name, None);
+        let client = options.reconnect(false).connect();
+        client.map_err(|source| LoadError::Connect {
+            task: task.name.clone(),
+            socket: self.socket.to_owned(),
+            source,
+        })
+    }
+
+    /// As the clients of this task show them; none: noise.
+    fn pictures_of(&self, task: &Task, client: &Client) -> Result<Option<Frames>, LoadError> {
+        if self.pictures.is_empty() {
+            return Ok(None);
+        }
+        let frames = Frames::of_files(client, self.pictures);
+        frames.map(Some).map_err(|source| LoadError::Frames {
+            task: task.name.clone(),
+            source,
+        })
+    }
+
     /// When a client of a task submits: the task has one rate, and its frames are dealt out among its clients.
     fn plan(&self, task: usize, client: usize, factor: f64) -> Plan {
         let of = &self.tasks[task];

@@ -18,17 +18,21 @@ use crate::live::troubles::{self, Gravity, Trouble};
 const WIDTH_MIN: u16 = 60;
 const HEIGHT_MIN: u16 = 12;
 
-/// From here on there is room for stages and clients, too.
+/// From here on stages and clients stand side by side.
 const WIDE: u16 = 120;
 
 /// What is drawn.
 pub struct Picture<'p> {
     pub before: Option<&'p Report>,
     pub now: &'p Report,
+    /// Those of the last seconds.
+    pub troubles: &'p [Trouble],
     pub machine_before: Option<&'p Machine>,
     pub machine: &'p Machine,
     /// Above all; none while the daemon serves.
     pub banner: Option<String>,
+    /// Whether there are keys to press.
+    pub keys: bool,
     /// Without it there are none, whatever they mean.
     pub colours: bool,
 }
@@ -52,7 +56,8 @@ impl Colours {
     }
 
     fn near(self) -> Style {
-        self.of(Color::Yellow)
+        // Yellow cannot be read on white.
+        self.of(Color::Magenta)
     }
 
     fn heading() -> Style {
@@ -68,54 +73,83 @@ pub fn draw(picture: &Picture<'_>, area: Rect, buffer: &mut Buffer) {
     }
     let report = picture.now;
     let interval = Interval::between(picture.before, report);
-    let troubles = troubles::of(report);
     let colours = Colours(picture.colours);
-    let is_wide = area.width >= WIDE;
     let shown = report.partitions.iter().filter(|at| is_shown(at)).count();
-    let stages = if is_wide {
-        report.stages.len().min(12) + 2
-    } else {
-        0
-    };
-    let clients = if is_wide {
-        report.clients.connected.len().min(12) + 2
-    } else {
-        0
-    };
-    let threads = if is_wide {
-        report.threads.len().min(16) + 2
-    } else {
-        2
-    };
-    let height = |lines: usize| Constraint::Length(u16::try_from(lines).unwrap_or(u16::MAX));
-    let [head, tasks, partitions, middle, threads, notes] = Layout::vertical([
-        height(3 + troubles.len().min(3)),
-        height(report.tasks.len() + 2),
-        height(shown + 2),
-        height(stages.max(clients)),
-        height(threads),
-        Constraint::Min(3),
+    let height = |lines: usize| u16::try_from(lines).unwrap_or(u16::MAX);
+    let head = height(3 + picture.troubles.len().min(3));
+    let (tasks, partitions) = (height(report.tasks.len() + 2), height(shown + 2));
+    let details = Details::of(report, area, head + tasks + partitions);
+    let [head, tasks, partitions, stages, threads, notes, keys] = Layout::vertical([
+        Constraint::Length(head),
+        Constraint::Length(tasks),
+        Constraint::Length(partitions),
+        Constraint::Length(details.stages_and_clients),
+        Constraint::Length(details.threads),
+        Constraint::Min(NOTES_MIN),
+        Constraint::Length(picture.keys.into()),
     ])
     .areas(area);
-    draw_head(picture, &troubles, colours, head, buffer);
+    draw_head(picture, colours, head, buffer);
     draw_tasks(report, &interval, colours, tasks, buffer);
     draw_partitions(report, &interval, partitions, buffer);
-    let [left, right] =
-        Layout::horizontal([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(middle);
-    draw_stages(report, colours, left, buffer);
-    draw_clients(report, right, buffer);
-    draw_threads(picture, is_wide, colours, threads, buffer);
+    let [stages, clients] = details.divide(stages);
+    draw_stages(report, colours, stages, buffer);
+    draw_clients(report, clients, buffer);
+    draw_threads(picture, details.shown, colours, threads, buffer);
     draw_notes(report, colours, notes, buffer);
+    let words = "q: leave   p: pause, and go on   space: look at once";
+    Paragraph::new(Line::styled(words, Colours::heading())).render(keys, buffer);
 }
 
-fn draw_head(
-    picture: &Picture<'_>,
-    troubles: &[Trouble],
-    colours: Colours,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
-    let report = picture.now;
+/// Lines of the log that are always there, with their heading.
+const NOTES_MIN: u16 = 3;
+
+/// Stages, clients and threads: side by side on a wide screen, below one another on a high one, else not shown.
+struct Details {
+    shown: bool,
+    /// Of stages alone, where they stand above the clients.
+    stages: Option<u16>,
+    stages_and_clients: u16,
+    threads: u16,
+}
+
+impl Details {
+    fn of(report: &Report, area: Rect, above: u16) -> Self {
+        let lines = |of: usize, most: usize| of.min(most) as u16 + 2;
+        let stages = lines(report.stages.len(), 12);
+        let clients = lines(report.clients.connected.len(), 12);
+        let threads = lines(report.threads.len(), 16);
+        let high = above + stages + clients + threads + NOTES_MIN + 1;
+        if area.width >= WIDE {
+            return Self {
+                shown: true,
+                stages: None,
+                stages_and_clients: stages.max(clients),
+                threads,
+            };
+        }
+        let shown = area.height >= high;
+        Self {
+            shown,
+            stages: Some(stages),
+            stages_and_clients: if shown { stages + clients } else { 0 },
+            threads: if shown { threads } else { 2 },
+        }
+    }
+
+    fn divide(&self, area: Rect) -> [Rect; 2] {
+        match self.stages {
+            Some(stages) => {
+                Layout::vertical([Constraint::Length(stages), Constraint::Min(0)]).areas(area)
+            }
+            None => Layout::horizontal([Constraint::Percentage(55), Constraint::Percentage(45)])
+                .areas(area),
+        }
+    }
+}
+
+fn draw_head(picture: &Picture<'_>, colours: Colours, area: Rect, buffer: &mut Buffer) {
+    let (report, troubles) = (picture.now, picture.troubles);
     let clients = format!(
         "{} of {} clients",
         report.clients.in_use, report.clients.slots
@@ -137,7 +171,11 @@ fn draw_head(
         }
         None => Line::styled(troubles::words(troubles), colours.bad()),
     };
-    let mut lines = vec![Line::raw(first_line(report)), Line::raw(machine), health];
+    let mut lines = vec![
+        Line::raw(first_line(report, report.seconds)),
+        Line::raw(machine),
+        health,
+    ];
     lines.extend(troubles.iter().take(3).map(|trouble| {
         let style = match trouble.gravity {
             Gravity::Grave => colours.bad(),
@@ -489,6 +527,8 @@ mod tests {
         let picture = Picture {
             before: None,
             now: report,
+            troubles: &troubles::of(report),
+            keys: true,
             machine_before: None,
             machine: &machine,
             banner: banner.map(str::to_owned),
@@ -499,7 +539,7 @@ mod tests {
 
     #[test]
     fn eighty_columns_show_tasks_partitions_health_and_the_log() {
-        let text = drawn(&report(), None, 80, 24);
+        let text = drawn(&report(), None, 80, 18);
         for words in [
             "punctuald 1.0, process 12, serves for 1 min 5 s",
             "all is well",
@@ -517,17 +557,20 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_screen_has_stages_clients_and_threads_too() {
-        let text = drawn(&report(), None, 200, 50);
-        for words in [
-            "signs/0 x1",
-            "budget us",
-            "front/0",
-            "77",
-            "scheduler",
-            "fifo 42",
-        ] {
-            assert!(text.contains(words), "{words}\n{text}");
+    fn a_wide_or_high_screen_has_stages_clients_and_threads_too() {
+        for (width, height) in [(200, 50), (80, 50)] {
+            let text = drawn(&report(), None, width, height);
+            for words in [
+                "signs/0 x1",
+                "budget us",
+                "front/0",
+                "77",
+                "scheduler",
+                "fifo 42",
+                "q: leave",
+            ] {
+                assert!(text.contains(words), "{words}\n{text}");
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::documented::root;
 use crate::support::{Daemon, MANIFEST};
 
 fn load(daemon: &Daemon, arguments: &[&str]) -> Output {
@@ -67,6 +68,28 @@ fn a_sweep_ends_with_the_level_that_does_not_hold() {
     assert_eq!(levels.len(), 2, "{outcome}");
     assert_eq!(outcome["held"], 0.5);
     assert_eq!(output.status.code(), Some(0), "the first level held");
+    daemon.stop();
+}
+
+#[test]
+fn pictures_are_shown_instead_of_noise() {
+    let daemon = Daemon::start(MANIFEST);
+    let pictures = daemon.folder.path("pictures");
+    std::fs::create_dir(&pictures).expect("a folder");
+    let street = root().join("examples/street.jpg");
+    std::fs::copy(street, pictures.join("1.jpg")).expect("a copy");
+    let shown = pictures.to_str().expect("text");
+    let output = load(
+        &daemon,
+        &["--seconds", "0.5", "--json", "--pictures", shown],
+    );
+    let submitted = &json(&output)["levels"][0]["tasks"][0]["submitted"];
+    assert!(submitted.as_u64() > Some(0), "{output:?}");
+    std::fs::write(pictures.join("2.png"), "no picture").expect("written");
+    let output = load(&daemon, &["--seconds", "0.5", "--pictures", shown]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("2.png: it is no picture"), "{said}");
     daemon.stop();
 }
 

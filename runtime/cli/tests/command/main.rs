@@ -5,7 +5,8 @@ mod ask;
 mod board;
 mod calibrate;
 mod calibrate_kinds;
-mod check_host;
+
+mod doctor;
 #[path = "../documented/mod.rs"]
 mod documented;
 mod documented_commands;
@@ -14,6 +15,7 @@ mod drawings;
 mod emulated_gpu;
 mod explain;
 mod explained;
+mod init;
 mod inspect;
 mod interrupted;
 mod load;
@@ -30,4 +32,6 @@ mod standard_output;
 mod support;
 mod top;
 mod trace;
+mod tutorial;
+mod typist;
 mod verified;

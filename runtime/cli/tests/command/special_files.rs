@@ -15,7 +15,7 @@ const READING: &[&str] = &[
     "check manifest.toml --profile strange",
     "check board.toml",
     "check package.toml",
-    "check --host --root strange",
+    "doctor --root strange",
     "daemon strange --socket s",
     "profile strange",
     "profile --from strange",

@@ -149,6 +149,10 @@ fn top_in_colour_and_once_as_text() {
         "{text}"
     );
     assert!(!text.contains('\u{1b}'), "{text:?}");
+    assert!(
+        text.contains("budget us") && !text.contains("q: leave"),
+        "all of it, and nothing to press: {text}"
+    );
     let piped = punctual(&["top", "--socket", &socket]);
     assert_eq!(piped.status.code(), Some(2), "{piped:?}");
     assert!(said(&piped).contains("--once"), "{piped:?}");
@@ -183,6 +187,9 @@ fn status_says_whether_all_is_well_and_any_field_by_its_path() {
         troubles.iter().all(|trouble| trouble["gravity"] == "minor"),
         "{troubles:?}"
     );
+    // The frame was before it.
+    let window = status(&["--for", "0.1", "tasks/front/submitted"]);
+    assert_eq!(said(&window), "0\n");
     let wrong = status(&["tasks/rear"]);
     assert_eq!(wrong.status.code(), Some(3));
     assert!(said(&wrong).contains("there are front, watch"), "{wrong:?}");

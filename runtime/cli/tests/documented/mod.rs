@@ -15,6 +15,10 @@ pub struct Documented {
 /// The programs that are meant; other lines are the shell's.
 const PROGRAMS: [&str; 4] = ["punctual", "punctuald", "punctual-v4l2", "punctual-hil"];
 
+/// Pages whose commands follow one another: they are typed in their order, by tests of their own.
+#[allow(dead_code, reason = "not every test that reads documents runs them")]
+pub const TYPED_IN_ORDER: [&str; 2] = ["docs/tutorial.md", "examples/README.md"];
+
 pub fn root() -> PathBuf {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let mut roots = folders.filter(|folder| folder.join("Cargo.lock").exists());

@@ -114,7 +114,7 @@ impl<'a> Build<'a> {
             version: env!("CARGO_PKG_VERSION"),
             machine: &host.machine,
             clocks: &host.clocks,
-            cores: &host.cores,
+            cores: &host.cores.available,
             realtime: host.realtime,
             kernel: kernel.unwrap_or_default().trim().to_owned(),
         }

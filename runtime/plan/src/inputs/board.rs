@@ -190,6 +190,17 @@ impl Board {
             .map_or("default", |mode| &mode.name)
     }
 
+    /// The names of its modes, for messages.
+    #[must_use]
+    pub fn power_mode_names(&self) -> String {
+        let names: Vec<&str> = self
+            .power_modes
+            .iter()
+            .map(|mode| mode.name.as_str())
+            .collect();
+        names.join(", ")
+    }
+
     #[must_use]
     pub fn power_mode(&self, name: &str) -> Option<&PowerMode> {
         self.power_modes.iter().find(|mode| mode.name == name)

@@ -34,6 +34,8 @@ pub struct PlanInputs {
     pub manifest_path: PathBuf,
     /// The board, whose name the manifest must say.
     pub board: Board,
+    /// Whether the plan is for that board whatever the manifest says.
+    pub board_is_asked: bool,
     pub host: Host,
     /// The policies that the manifest may name.
     pub policies: Policies,
@@ -86,10 +88,7 @@ pub struct ProfileInput {
 /// What the machine has and allows, as somebody found out who may ask it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Cores that this process may use, rising.
-    pub cores: Vec<u16>,
-    /// Of those, the ones that the kernel keeps other programs from (`isolcpus=`).
-    pub isolated: Vec<u16>,
+    pub cores: HostCores,
     /// Memory that may be taken, in bytes.
     pub memory_bytes: u64,
     /// Whether real-time priorities are available.
@@ -111,6 +110,15 @@ pub struct Host {
     pub gpu: Option<GpuHost>,
     /// ONNX Runtime, or why it cannot be used.
     pub ort: Result<OrtHost, String>,
+}
+
+/// The cores of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostCores {
+    /// Those that this process may use, rising.
+    pub available: Vec<u16>,
+    /// Of those, the ones that the kernel keeps other programs from (`isolcpus=`).
+    pub isolated: Vec<u16>,
 }
 
 /// ONNX Runtime as it was loaded.

@@ -1,4 +1,5 @@
 use punctual_core::Nanos;
+use punctual_diagnostics::{Problems, Section};
 use serde::Serialize;
 
 /// How a budget is made from measurements, and the bounds that no profile can give.
@@ -20,10 +21,35 @@ pub struct Margins {
     pub egress: Nanos,
 }
 
+impl Default for Margins {
+    fn default() -> Self {
+        Self {
+            factor: 1.25,
+            noise_floor: Nanos::from_micros(20),
+            channel: Nanos::from_micros(2_000),
+            dispatch: Nanos::from_micros(100),
+            egress: Nanos::from_micros(300),
+        }
+    }
+}
+
 impl Margins {
     /// Three of the profiler's blocks of 69 samples. Its 99% quantile is the median of the blocks'
     /// longest samples; of fewer than three blocks a single disturbance can move the median.
     pub const SAMPLES_FOR_P99: u32 = 207;
+
+    pub(super) fn read(section: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Self {
+        let usual = Self::default();
+        let mut bound =
+            |key, usual: Nanos| section.microseconds(key, usual.as_nanos() as f64 / 1e3, problems);
+        Self {
+            noise_floor: bound("noise_us", usual.noise_floor),
+            channel: bound("channel_bound_us", usual.channel),
+            dispatch: bound("dispatch_bound_us", usual.dispatch),
+            egress: bound("egress_bound_us", usual.egress),
+            factor: section.number("budget_factor", usual.factor, 1.0..=10.0, "", problems),
+        }
+    }
 
     /// The budget for something that was measured.
     #[must_use]

@@ -3,6 +3,7 @@
 
 mod access;
 mod byte_size;
+mod defaults;
 mod frame;
 mod leaders;
 mod limits;
@@ -13,6 +14,9 @@ mod socket;
 mod vector;
 
 pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
+use defaults::queue_depth;
+pub use defaults::{Defaulted, names_of};
+pub(crate) use defaults::{Defaults, frame_format};
 pub(crate) use frame::{RawFrame, RawPicture};
 pub use leaders::LeaderWait;
 pub(crate) use leaders::RawLeaders;
@@ -25,7 +29,7 @@ pub(crate) use vector::RawVector;
 
 use punctual_core::{Answers, Criticality, Delivery, Nanos};
 use punctual_diagnostics::{
-    Document, Place, Problems, RemovedKey, RenamedKey, Section, Spanned, unique,
+    Document, Invalid, Place, Problems, RemovedKey, RenamedKey, Section, Spanned, unique,
 };
 use punctual_model::VECTORS_MAX;
 use serde::Serialize;
@@ -66,6 +70,8 @@ const TASK_REMOVED: [RemovedKey; 2] = [
 
 const QUEUE_MAX: u64 = 64;
 const BATCH_LIMIT: u64 = BATCH_SIZES[BATCH_SIZES.len() - 1] as u64;
+/// Cores of a partition.
+pub(crate) const UNITS_MAX: u64 = 64;
 /// Masks of TPCs have this number of bits.
 const TPCS_MAX: u64 = 128;
 
@@ -87,6 +93,8 @@ const SCHEDULINGS: [(&str, Scheduling); 2] = [
 ];
 
 pub(crate) struct Manifest {
+    /// What was taken for what is left out; the rest is complete.
+    pub(crate) defaults: Defaults,
     pub(crate) daemon: RawDaemon,
     pub(crate) recorder: RecorderPlan,
     pub(crate) models: Vec<RawModel>,
@@ -124,6 +132,7 @@ pub(crate) struct RawModel {
 
 pub(crate) struct RawPartition {
     pub(crate) name: Spanned<String>,
+    /// Without them, `units`, `tpcs` and `fill` it has all cores that are left.
     pub(crate) cores: Option<Spanned<Vec<u64>>>,
     pub(crate) units: Option<Spanned<u64>>,
     /// Given: a partition of the GPU, and `cores` is its leader's.
@@ -134,6 +143,8 @@ pub(crate) struct RawPartition {
     pub(crate) device: DeviceKind,
     /// The key `device`, if it is there.
     pub(crate) device_place: Option<Place>,
+    /// The key `cores`, be it there or not.
+    pub(crate) cores_place: Place,
     pub(crate) place: Place,
 }
 
@@ -191,20 +202,42 @@ pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<M
     let mut root = document.root().with_removed(&REMOVED);
     let daemon = root.table_or_empty("daemon", problems);
     let recorder = root.table_or_empty("recorder", problems);
-    let manifest = Manifest {
-        daemon: RawDaemon::read(daemon, policies, problems),
-        recorder: RecorderPlan::read(recorder, problems),
-        models: root.list("model", 1..=MODELS_MAX, problems, RawModel::read),
-        partitions: root.list(
-            "partition",
-            1..=PARTITIONS_MAX,
-            problems,
-            RawPartition::read,
-        ),
-        places: root.list("place", 0..=PLACES_MAX, problems, RawPlace::read),
-        tasks: root.list("task", 1..=TASKS_MAX, problems, RawTask::read),
-    };
+    let mut defaults = Defaults::default();
+    let daemon = RawDaemon::read(daemon, policies, &mut defaults, problems);
+    let recorder = RecorderPlan::read(recorder, problems);
+    let mut models = root.list("model", 0..=MODELS_MAX, problems, |model, problems| {
+        RawModel::read(model, &mut defaults, problems)
+    });
+    let mut partitions = root.list(
+        "partition",
+        0..=PARTITIONS_MAX,
+        problems,
+        |partition, problems| RawPartition::read(partition, &mut defaults, problems),
+    );
+    if !root.has("partition") {
+        partitions.push(defaults.partition());
+    }
+    let places = root.list("place", 0..=PLACES_MAX, problems, RawPlace::read);
+    let tasks = root.list("task", 1..=TASKS_MAX, problems, |task, problems| {
+        RawTask::read(task, &models, &partitions, &mut defaults, problems)
+    });
     root.finish(problems);
+    models.extend(defaults.models());
+    if models.len() > MODELS_MAX {
+        let (count, limit) = (models.len() as u64, MODELS_MAX as u64);
+        let what = "model";
+        let cause = Invalid::TooMany { what, count, limit };
+        problems.add(&Place::of_key("task.package"), cause);
+    }
+    let manifest = Manifest {
+        defaults,
+        daemon,
+        recorder,
+        models,
+        partitions,
+        places,
+        tasks,
+    };
     unique("model", manifest.models.iter().map(|m| &m.name), problems);
     // A place is a partition to which no task is assigned.
     let partitions = manifest.partitions.iter().map(|p| &p.name);
@@ -215,9 +248,14 @@ pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<M
 }
 
 impl RawDaemon {
-    fn read(section: Section<'_, '_>, policies: &Policies, problems: &mut Problems<'_>) -> Self {
+    fn read(
+        section: Section<'_, '_>,
+        policies: &Policies,
+        defaults: &mut Defaults,
+        problems: &mut Problems<'_>,
+    ) -> Self {
         let mut section = section.with_renamed(&DAEMON_RENAMED);
-        let board = section.required::<String>("board", problems);
+        let board = defaults.board(&mut section, problems);
         // It names a file.
         let board = board.filter(|name| name.is_name(problems));
         let power_mode = section.optional("power_mode", problems);
@@ -232,13 +270,7 @@ impl RawDaemon {
         let us = section.optional::<u64>("idle_latency_us", problems);
         let idle_latency =
             us.map(|at| Nanos::from_micros(at.within(0..=10_000, " us", problems).value));
-        let margins = Margins {
-            factor: section.number("budget_factor", 1.25, 1.0..=10.0, "", problems),
-            noise_floor: section.microseconds("noise_us", 20.0, problems),
-            channel: section.microseconds("channel_bound_us", 2_000.0, problems),
-            dispatch: section.microseconds("dispatch_bound_us", 100.0, problems),
-            egress: section.microseconds("egress_bound_us", 300.0, problems),
-        };
+        let margins = Margins::read(&mut section, problems);
         let memory_bytes = section.optional::<u64>("memory_mb", problems);
         let memory_bytes = memory_bytes.map(|at| {
             at.within(1..=1 << 20, " MB", problems)
@@ -275,9 +307,13 @@ impl RawDaemon {
 }
 
 impl RawModel {
-    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
-        let name = section.name(problems);
+    fn read(
+        mut section: Section<'_, '_>,
+        defaults: &mut Defaults,
+        problems: &mut Problems<'_>,
+    ) -> Option<Self> {
         let package = section.required("package", problems);
+        let name = defaults.name_of_model(&mut section, package.as_ref(), problems);
         section.finish(problems);
         Some(Self {
             name: name?,
@@ -287,12 +323,22 @@ impl RawModel {
 }
 
 impl RawPartition {
-    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
-        let name = section.name(problems);
+    /// Whether it has all cores that others leave.
+    pub(crate) fn has_what_is_left(&self) -> bool {
+        let says = self.cores.is_some() || self.units.is_some() || self.tpcs.is_some();
+        !says && self.fill.is_none()
+    }
+
+    fn read(
+        mut section: Section<'_, '_>,
+        defaults: &mut Defaults,
+        problems: &mut Problems<'_>,
+    ) -> Option<Self> {
+        let name = defaults.name_of_partition(&mut section, problems);
         let cores = section.optional::<Vec<u64>>("cores", problems);
         let units = section
             .optional::<u64>("units", problems)
-            .map(|at| at.within(1..=64, " cores", problems));
+            .map(|at| at.within(1..=UNITS_MAX, " cores", problems));
         let tpcs = section
             .optional::<u64>("tpcs", problems)
             .map(|at| at.within(1..=TPCS_MAX, " TPCs", problems));
@@ -303,9 +349,11 @@ impl RawPartition {
         let words = DeviceKind::ALL.map(|kind| (kind.name(), kind));
         let device = device.and_then(|at| at.one_of(&words, problems));
         let place = section.place().clone();
+        let cores_place = section.place_of("cores");
         section.finish(problems);
         Some(Self {
             name: name?,
+            cores_place,
             cores,
             units,
             device: device.unwrap_or(match (&tpcs, &fill) {
@@ -327,16 +375,22 @@ impl RawTask {
             && self.reserved.as_ref().is_none_or(|at| at.value)
     }
 
-    fn read(section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+    fn read(
+        section: Section<'_, '_>,
+        models: &[RawModel],
+        partitions: &[RawPartition],
+        defaults: &mut Defaults,
+        problems: &mut Problems<'_>,
+    ) -> Option<Self> {
         let mut section = section
             .with_renamed(&TASK_RENAMED)
             .with_removed(&TASK_REMOVED);
         let before = problems.count();
         let s = &mut section;
-        let name = s.name(problems);
-        let model = s.required("model", problems);
-        let partition = s.required("partition", problems);
-        let criticality = s.word("criticality", &CRITICALITIES, problems);
+        let model = defaults.model_of_task(s, models, problems);
+        let name = defaults.name_of_task(s, model.as_ref(), problems);
+        let partition = defaults.partition_of_task(s, partitions, problems);
+        let criticality = defaults.criticality(s, problems);
         let period = s.span("rate_hz", 0.01..=10_000.0, " Hz", |hz| 1e9 / hz, problems);
         let deadline = s.span(
             "deadline_ms",
@@ -357,7 +411,8 @@ impl RawTask {
         };
         let threshold_min = s.number("threshold_min", least, 0.0..=threshold, "", problems);
         let batch_max = s.whole("batch_max", 1, 1..=BATCH_LIMIT, problems).value as u8;
-        let queue_depth = s.whole("queue_depth", 8, 1..=QUEUE_MAX, problems);
+        let usual = queue_depth(period.as_ref(), deadline.as_ref());
+        let queue_depth = s.whole("queue_depth", usual, 1..=QUEUE_MAX, problems);
         let clients = s.whole("clients", 1, 1..=CLIENT_SLOTS_MAX as u64, problems);
         let slots = s
             .optional::<u64>("slots", problems)

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::warning::Warning;
 use crate::budget::{ArrivalBound, CoreLoad, GpuPlan, MemoryBudget, PartitionReport, PlaceReport};
 use crate::inputs::{DeviceKind, PolicyChoice};
-use crate::manifest::{Margins, RecorderPlan};
+use crate::manifest::{Defaulted, Margins, RecorderPlan};
 use crate::resolve::{
     AdmissionPlan, ChannelPlan, EntryPlan, FramePlan, PartitionPlan, Role, ThreadPlan, VectorPlan,
 };
@@ -82,6 +82,9 @@ pub struct Plan {
     pub schedulability: Vec<PartitionReport>,
     /// What is allowed, but somebody should know.
     pub warnings: Vec<Warning>,
+    /// What the manifest leaves out. Spelling is no part of the content.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub defaults: Vec<Defaulted>,
     /// Keys that the manifest has under their former names. Spelling is no part of the content.
     #[serde(skip)]
     pub renamed_keys: Vec<RenamedKey>,
@@ -167,7 +170,7 @@ impl Plan {
 pub struct PlanHash(String);
 
 impl PlanHash {
-    /// BLAKE3 of the plan's JSON without its own hash and the place of its manifest, without warnings, which are also of the
+    /// BLAKE3 of the plan's JSON without its own hash, the place of its manifest and what that leaves out, without warnings, which are also of the
     /// machine's settings at the moment, and without memory: what is free changes all the time, the program's size is no
     /// decision, and the rest follows from the plan. So `check` and the daemon that is started later have one hash.
     pub(crate) fn of(plan: &Plan) -> Self {
@@ -175,6 +178,7 @@ impl PlanHash {
         content.hash = Self::default();
         content.manifest = PathBuf::new();
         content.warnings.clear();
+        content.defaults.clear();
         content.memory = MemoryBudget::default();
         if let Some(gpu) = &mut content.gpu {
             gpu.memory = None;

@@ -14,7 +14,8 @@ use thiserror::Error;
 
 use crate::budget::{ArrivalBound, Budgeted};
 use crate::inputs::PlanInputs;
-use crate::resolve::{Model, PartitionPlan, Placed, Task};
+use crate::manifest::Defaulted;
+use crate::resolve::{FramePlan, Model, PartitionPlan, Placed, Resolved, Task};
 
 /// What the scheduler found, and the rules of the plan did not.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -48,8 +49,11 @@ pub(crate) fn freeze(
     }
     let warnings = warning::all(&budgeted, inputs);
     let Budgeted {
-        resolved, promises, ..
+        mut resolved,
+        promises,
+        ..
     } = budgeted;
+    let defaults = defaults(&mut resolved);
     let models = resolved.models.iter().zip(&budgeted.batches);
     let models = models.zip(resolved.outputs);
     let partitions = resolved.placement.partitions.iter();
@@ -86,10 +90,35 @@ pub(crate) fn freeze(
         core_loads: promises.loads,
         schedulability: promises.schedulability,
         warnings,
+        defaults,
         renamed_keys: problems.renamed().to_vec(),
     };
     plan.hash = PlanHash::of(&plan);
     plan
+}
+
+/// What the manifest leaves out, with what its packages and the machine say of it.
+fn defaults(resolved: &mut Resolved<'_>) -> Vec<Defaulted> {
+    let manifest = &mut resolved.manifest;
+    let mut defaults = std::mem::take(&mut manifest.defaults);
+    for raw in &manifest.partitions {
+        let mut placed = resolved.placement.partitions.iter();
+        let placed = placed.find(|placed| placed.name == raw.name.value);
+        if let Some(placed) = placed.filter(|_| raw.has_what_is_left()) {
+            defaults.note(&raw.cores_place, format!("{:?}", placed.cores));
+        }
+    }
+    for raw in &manifest.tasks {
+        let task = resolved
+            .tasks
+            .iter()
+            .find(|task| task.name == raw.name.value);
+        if let (Some(task), Some(frame)) = (task, &raw.frame) {
+            let FramePlan { format, size, .. } = task.frame;
+            frame.note_default(format, size, &mut defaults);
+        }
+    }
+    defaults.into_taken()
 }
 
 fn partition_plan(placed: &Placed) -> PartitionPlan {

@@ -57,6 +57,13 @@ impl fmt::Display for Plan {
             m.factor, m.noise_floor, m.channel, m.dispatch, m.egress
         )?;
         let width = f.width().unwrap_or(WIDTH);
+        if !self.defaults.is_empty() {
+            let table = self.default_table();
+            write!(
+                f,
+                "\nLeft out in the manifest, and taken as\n{table:width$}"
+            )?;
+        }
         writeln!(f, "\nThreads\n{:width$}", self.thread_table())?;
         let promises = self.policy.contract().promises;
         if promises {
@@ -112,6 +119,14 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
+    fn default_table(&self) -> Table {
+        let mut table = Table::of([Column::words("key"), Column::words("value")]).inset();
+        for defaulted in &self.defaults {
+            table.row([defaulted.key.clone(), defaulted.value.clone()]);
+        }
+        table
+    }
+
     fn thread_table(&self) -> Table {
         let mut table = Table::of([
             Column::words("thread"),

@@ -6,7 +6,7 @@ use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::manifest::{RawFrame, RawPicture};
+use crate::manifest::{RawFrame, RawPicture, frame_format};
 
 /// The largest frame that a channel takes: 64 MiB; 8K in RGB takes 95 MiB, in NV12 47.
 const FRAME_BYTES_MAX: u64 = 64 << 20;
@@ -117,6 +117,29 @@ pub struct FramePlan {
 }
 
 impl FramePlan {
+    /// What a network takes as it is: a tensor, or a picture of the size of its input.
+    #[must_use]
+    pub const fn of_network(input: &InputSpec) -> Self {
+        let whole = Self::tensor(input);
+        let picture = Self {
+            size: whole.crop,
+            ..whole
+        };
+        picture.in_format_of(input)
+    }
+
+    /// A frame of this size, in the format that a network's input has.
+    const fn in_format_of(self, input: &InputSpec) -> Self {
+        match frame_format(input) {
+            PixelFormat::Tensor => Self::tensor(input),
+            format => Self {
+                format,
+                stride: format.row_bytes(self.size.width),
+                ..self
+            },
+        }
+    }
+
     /// What a network takes that is given a prepared tensor: as wide as a channel, as high as all of them together.
     #[must_use]
     pub const fn tensor(input: &InputSpec) -> Self {
@@ -167,20 +190,29 @@ impl FramePlan {
 #[serde(untagged)]
 pub enum FrameNeeds {
     Picture(FramePlan),
-    /// As the network takes it.
-    Tensor,
+    /// Of this size, in the format that the network's input has.
+    Sized(FramePlan),
+    /// As the network takes it: a tensor, or a picture of the size of its input.
+    OfNetwork,
 }
 
 impl FrameNeeds {
     /// What is right about the frame without its network.
     pub(crate) fn of(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<Self> {
         match raw {
-            RawFrame::Picture(picture) => resolve_picture(picture, problems).map(Self::Picture),
+            RawFrame::OfNetwork(_) => Some(Self::OfNetwork),
+            RawFrame::Picture(picture) => {
+                let plan = resolve_picture(picture, problems);
+                plan.map(match picture.format {
+                    Some(_) => Self::Picture,
+                    None => Self::Sized,
+                })
+            }
             RawFrame::Tensor { of_pictures, .. } => {
                 for (key, place) in of_pictures {
                     problems.add(place, FrameRule::OfPictures(key));
                 }
-                of_pictures.is_empty().then_some(Self::Tensor)
+                of_pictures.is_empty().then_some(Self::OfNetwork)
             }
         }
     }
@@ -190,7 +222,8 @@ impl FrameNeeds {
     pub const fn with(&self, input: &InputSpec) -> FramePlan {
         match self {
             Self::Picture(plan) => *plan,
-            Self::Tensor => FramePlan::tensor(input),
+            Self::Sized(plan) => plan.in_format_of(input),
+            Self::OfNetwork => FramePlan::of_network(input),
         }
     }
 }
@@ -205,41 +238,44 @@ pub(crate) fn resolve(
     let (needs, input) = (needs?, input?);
     let frame = needs.with(input);
     let (format, channels) = (frame.format, input.channels);
-    let (place, rule) = match (raw, input.form) {
-        (RawFrame::Picture(raw), InputForm::Image { .. }) if !format.gives(channels) => {
-            (&raw.format.place, FrameRule::Channels { format, channels })
-        }
-        (RawFrame::Picture(raw), InputForm::Prepared | InputForm::Tokens { .. }) => {
-            let input = input.tensor();
-            (&raw.format.place, FrameRule::NotPrepared { format, input })
-        }
-        (RawFrame::Tensor { format, .. }, InputForm::Image { .. }) => {
+    let takes_pictures = matches!(input.form, InputForm::Image { .. });
+    let (place, rule) = match raw {
+        RawFrame::Picture(raw) => match &raw.format {
+            Some(written) if !takes_pictures => {
+                let input = input.tensor();
+                (&written.place, FrameRule::NotPrepared { format, input })
+            }
+            Some(written) if !format.gives(channels) => {
+                (&written.place, FrameRule::Channels { format, channels })
+            }
+            None if !takes_pictures => (&raw.width.place, FrameRule::OfPictures("width")),
+            Some(_) => return Some(frame),
+            None => return fits_channel(frame, &raw.width.place, problems),
+        },
+        RawFrame::Tensor { format, .. } if takes_pictures => {
             (format, FrameRule::NoTensor { channels })
         }
-        (RawFrame::Tensor { format, .. }, _) => {
-            let before = problems.count();
-            fits_channel(frame, format, problems);
-            return (problems.count() == before).then_some(frame);
+        RawFrame::Tensor { format: place, .. } | RawFrame::OfNetwork(place) => {
+            return fits_channel(frame, place, problems);
         }
-        _ => return Some(frame),
     };
     problems.add(place, rule);
     None
 }
 
-/// Notes a frame that is larger than a slot can be.
-fn fits_channel(frame: FramePlan, place: &Place, problems: &mut Problems<'_>) {
-    let bytes = Spanned {
-        value: frame.bytes(),
-        place: place.clone(),
-    };
-    let _ = bytes.within(1..=FRAME_BYTES_MAX, " bytes", problems);
+/// The frame, unless it is larger than a slot can be, which is noted.
+fn fits_channel(frame: FramePlan, place: &Place, problems: &mut Problems<'_>) -> Option<FramePlan> {
+    let (value, place) = (frame.bytes(), place.clone());
+    let bytes = Spanned { value, place }.within(1..=FRAME_BYTES_MAX, " bytes", problems);
+    (bytes.value == value).then_some(frame)
 }
 
 fn resolve_picture(raw: &RawPicture, problems: &mut Problems<'_>) -> Option<FramePlan> {
     let before = problems.count();
     let (width, height) = (raw.width.value as u32, raw.height.value as u32);
-    let format = raw.format.value;
+    // The network's, once it is known, shares no colours between pixels and takes no fewer bytes.
+    let format = raw.format.as_ref();
+    let format = format.map_or(PixelFormat::Gray8, |at| at.value);
     let least = u64::from(format.row_bytes(width));
     colour_sites(raw, problems);
     if let Some(stride) = raw.stride.as_ref().filter(|stride| stride.value < least) {
@@ -260,8 +296,8 @@ fn resolve_picture(raw: &RawPicture, problems: &mut Problems<'_>) -> Option<Fram
         crop: crop.unwrap_or(size),
         fit: fit(raw, problems),
     };
-    fits_channel(frame, &raw.width.place, problems);
-    (problems.count() == before).then_some(frame)
+    let frame = fits_channel(frame, &raw.width.place, problems);
+    frame.filter(|_| problems.count() == before)
 }
 
 fn fit(raw: &RawPicture, problems: &mut Problems<'_>) -> Fit {
@@ -279,7 +315,10 @@ fn fit(raw: &RawPicture, problems: &mut Problems<'_>) -> Fit {
 
 /// Notes sides that would tear pixels apart which share their colour.
 fn colour_sites(raw: &RawPicture, problems: &mut Problems<'_>) {
-    let (columns, rows) = raw.format.value.shared_colour();
+    let Some(format) = &raw.format else {
+        return;
+    };
+    let (columns, rows) = format.value.shared_colour();
     let mut whole = |value: u64, shared: u32, place: &Place| {
         if !value.is_multiple_of(u64::from(shared)) {
             problems.add(place, FrameRule::OddDimension(value));

@@ -32,7 +32,7 @@ pub(crate) use offload::taker;
 pub use outputs::OutputRule;
 pub use partition::{PartitionPlan, UnitUse};
 pub use placement::PlacementRule;
-pub(crate) use placement::{Placed, Placement};
+pub(crate) use placement::{Placed, Placement, left};
 pub use places::PlaceRule;
 pub(crate) use tasks::Task;
 pub use tasks::{ChannelPlan, TaskRule};
@@ -73,7 +73,7 @@ pub(crate) fn resolve<'i>(
     let powered = Powered::by(&power_mode, inputs);
     let tpcs = gpu::tpcs(&manifest, inputs, &powered, problems);
     let devices = device::of_models(&manifest, problems);
-    let mut placement = Placement::new(&manifest, host, &powered, tpcs, problems);
+    let mut placement = Placement::new(&manifest, &host.cores.isolated, &powered, tpcs, problems);
     let models = models::find(&manifest, &devices, inputs, &power_mode, problems);
     let (partitions, accounts) = (&placement.partitions, &host.accounts);
     let mut tasks = tasks::resolve(&manifest, &models, partitions, accounts, problems);
@@ -118,7 +118,8 @@ impl Rule for OtherBoard {
 /// The board's power mode that the profiles are to hold for.
 fn power_mode(manifest: &Manifest, inputs: &PlanInputs, problems: &mut Problems<'_>) -> String {
     let (board, daemon) = (&inputs.board, &manifest.daemon);
-    if let Some(named) = daemon.board.as_ref().filter(|at| at.value != board.name) {
+    let other = daemon.board.as_ref().filter(|at| at.value != board.name);
+    if let Some(named) = other.filter(|_| !inputs.board_is_asked) {
         let cause = OtherBoard {
             manifest: named.value.clone(),
             board: board.name.clone(),

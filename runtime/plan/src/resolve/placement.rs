@@ -5,8 +5,8 @@ use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned, numbers};
 use thiserror::Error;
 
 use crate::inputs::DeviceKind;
-use crate::inputs::{GpuHost, Host, PolicyChoice};
-use crate::manifest::{Manifest, RawPartition};
+use crate::inputs::{GpuHost, HostCores, PolicyChoice};
+use crate::manifest::{Manifest, RawPartition, UNITS_MAX};
 use crate::resolve::partition::UnitUse;
 use crate::resolve::powered::{Powered, in_mode, or_another_mode};
 
@@ -52,6 +52,15 @@ pub enum PlacementRule {
         available: Vec<u16>,
         mode: Option<String>,
     },
+    #[error(
+        "no core is left for the partition; available{} are {}",
+        in_mode(mode),
+        numbers(available)
+    )]
+    NoneLeft {
+        available: Vec<u16>,
+        mode: Option<String>,
+    },
     /// The device cannot do what the policy relies on.
     #[error("policy {policy:?} runs several networks on the same cores at the same time")]
     PolicyShares { policy: &'static str },
@@ -66,6 +75,9 @@ impl Rule for PlacementRule {
             Self::CoreOverlap { .. } => "partitions share no core",
             Self::TooFewCores { .. } => "with two cores or more, the daemon keeps its own",
             Self::OneLeader { .. } => "one core leads a partition of the GPU",
+            Self::NoneLeft { .. } => {
+                "a partition without `cores` and `units` has the cores that are left, at least one"
+            }
             Self::NoCoreToLead { .. } => "a leader's core runs no other partition",
             Self::PolicyShares { .. } => "the CPU device runs one action at a time on a core",
         }
@@ -84,6 +96,10 @@ impl Rule for PlacementRule {
             Self::OneLeader { .. } => "name one core, or leave `cores` out".into(),
             Self::NoCoreToLead { mode, .. } => or_another_mode(
                 "name one of the daemon's `cores` to share it, or free one",
+                mode,
+            ),
+            Self::NoneLeft { mode, .. } => or_another_mode(
+                "give other partitions fewer, or name `cores` to share one with the daemon",
                 mode,
             ),
             Self::PolicyShares { .. } => {
@@ -143,32 +159,24 @@ impl Placed {
 }
 
 impl Placement {
-    /// Named cores first, then the daemon's, then partitions that only say how many, and leaders.
     pub(crate) fn new(
         manifest: &Manifest,
-        host: &Host,
+        isolated: &[u16],
         powered: &Powered<'_>,
         tpcs: Vec<Vec<u16>>,
         problems: &mut Problems<'_>,
     ) -> Self {
         let there = Cores {
             available: &powered.cores,
-            isolated: &host.isolated,
+            isolated,
             mode: &powered.mode_of_cores,
         };
-        let mut taken = Taken::default();
-        let mut cores: Vec<Option<Vec<u16>>> = Vec::new();
-        for partition in &manifest.partitions {
-            cores.push(named_cores(partition, there, &mut taken, problems));
-        }
-        let leaders = leader_cores(manifest, there, &mut taken, problems);
-        let system = system_cores(manifest, there, &taken, problems);
-        for (partition, cores) in manifest.partitions.iter().zip(&mut cores) {
-            if partition.cores.is_none() {
-                *cores = free_cores(partition, there, &system, &mut taken, problems);
-            }
-        }
-        let placed = manifest.partitions.iter().zip(cores).zip(tpcs);
+        let Shares {
+            system,
+            leaders,
+            partitions,
+        } = share_out(manifest, there, problems);
+        let placed = manifest.partitions.iter().zip(partitions).zip(tpcs);
         let partitions = placed
             .filter(|((raw, _), tpcs)| !is_of_tpcs(raw) || !tpcs.is_empty())
             .filter_map(|((raw, cores), tpcs)| {
@@ -279,6 +287,54 @@ struct Cores<'a> {
     mode: &'a Option<String>,
 }
 
+/// Whose cores are whose, without what else partitions have.
+struct Shares {
+    system: Vec<u16>,
+    leaders: Vec<u16>,
+    /// By partition; none where it cannot have them.
+    partitions: Vec<Option<Vec<u16>>>,
+}
+
+/// Named cores first, then the daemon's, then partitions that only say how many, and leaders; then the one that has what is left.
+fn share_out(manifest: &Manifest, there: Cores<'_>, problems: &mut Problems<'_>) -> Shares {
+    let mut taken = Taken::default();
+    let mut partitions: Vec<Option<Vec<u16>>> = Vec::new();
+    for partition in &manifest.partitions {
+        partitions.push(named_cores(partition, there, &mut taken, problems));
+    }
+    let leaders = leader_cores(manifest, there, &mut taken, problems);
+    let system = system_cores(manifest, there, &taken, problems);
+    for (partition, cores) in manifest.partitions.iter().zip(&mut partitions) {
+        if partition.cores.is_none() && !partition.has_what_is_left() {
+            *cores = free_cores(partition, there, &system, &mut taken, problems);
+        }
+    }
+    for (partition, cores) in manifest.partitions.iter().zip(&mut partitions) {
+        if partition.has_what_is_left() {
+            *cores = cores_left(partition, there, &system, &mut taken, problems);
+        }
+    }
+    Shares {
+        system,
+        leaders,
+        partitions,
+    }
+}
+
+/// How many cores the partition gets that has what others leave; none if there is none left, or no such partition.
+pub(crate) fn left(manifest: &Manifest, host: &HostCores, problems: &mut Problems<'_>) -> usize {
+    let there = Cores {
+        available: &host.available,
+        isolated: &host.isolated,
+        mode: &None,
+    };
+    let shares = share_out(manifest, there, problems);
+    let shares = manifest.partitions.iter().zip(shares.partitions);
+    let mut left = shares.filter(|(partition, _)| partition.has_what_is_left());
+    let cores = left.next().and_then(|(_, cores)| cores);
+    cores.map_or(0, |cores| cores.len())
+}
+
 /// Whether `cores` is its leader's.
 fn is_of_tpcs(partition: &RawPartition) -> bool {
     partition.tpcs.is_some() || partition.fill.is_some()
@@ -296,8 +352,7 @@ fn named_cores(
         Some(_) => ("tpcs", units.is_some()),
         None => ("cores", named.is_some() && units.is_some()),
     };
-    let neither = !of_tpcs && named.is_none() && units.is_none();
-    if both || neither {
+    if both {
         let other = "units";
         problems.add(&partition.place, Invalid::ExactlyOne { one, other, both });
         return None;
@@ -431,6 +486,42 @@ fn system_cores(
     free.or(available.first()).copied().into_iter().collect()
 }
 
+/// Cores that nobody has; with one core everything shares it.
+fn free(available: &[u16], system: &[u16], taken: &Taken) -> Vec<u16> {
+    let alone = available.len() == 1;
+    let is_free = |core: &&u16| (alone || !system.contains(core)) && taken.by(**core).is_none();
+    available.iter().filter(is_free).copied().collect()
+}
+
+/// All cores that others leave; of these the isolated ones alone, if there are any: other programs keep the rest.
+fn cores_left(
+    partition: &RawPartition,
+    Cores {
+        available,
+        isolated,
+        mode,
+    }: Cores<'_>,
+    system: &[u16],
+    taken: &mut Taken,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<u16>> {
+    let mut left = free(available, system, taken);
+    if left.iter().any(|core| isolated.contains(core)) {
+        left.retain(|core| isolated.contains(core));
+    }
+    left.truncate(UNITS_MAX as usize);
+    if left.is_empty() {
+        let (available, mode) = (available.to_vec(), mode.clone());
+        let cause = PlacementRule::NoneLeft { available, mode };
+        problems.add(&partition.place, cause);
+        return None;
+    }
+    let name = &partition.name.value;
+    let whose = left.iter().map(|core| (*core, name.clone()));
+    taken.cores.extend(whose);
+    Some(left)
+}
+
 /// Cores for a partition that does not name them, isolated ones first; one for a leader.
 fn free_cores(
     partition: &RawPartition,
@@ -443,10 +534,8 @@ fn free_cores(
     taken: &mut Taken,
     problems: &mut Problems<'_>,
 ) -> Option<Vec<u16>> {
-    // With one core everything shares it.
     let alone = available.len() == 1;
-    let is_free = |core: &&u16| (alone || !system.contains(core)) && taken.by(**core).is_none();
-    let mut free: Vec<u16> = available.iter().filter(is_free).copied().collect();
+    let mut free = free(available, system, taken);
     // Isolated ones first; the order stays otherwise.
     free.sort_by_key(|core| !isolated.contains(core));
     let count = match (is_of_tpcs(partition), &partition.units) {

@@ -23,7 +23,7 @@ impl<'i> Powered<'i> {
         let figure = |fact: Option<&Fact<u16>>| fact.map(|fact| fact.value);
         let on = figure(figures.and_then(|mode| mode.cores.as_ref()));
         let is_now = inputs.host.settings.get("nvpmodel").map(String::as_str) == Some(mode);
-        let mut cores = inputs.host.cores.clone();
+        let mut cores = inputs.host.cores.available.clone();
         cores.sort_unstable();
         cores.dedup();
         if let Some(on) = on {

@@ -18,10 +18,10 @@ use punctual_types::Activation;
 const MANIFEST: &str = include_str!("../manifests/good/demo.toml");
 
 /// A folder with a manifest and its package, removed in the end.
-struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    fn new(test: &str) -> Self {
+    pub fn new(test: &str) -> Self {
         let name = format!("punctual-plan-{test}-{}", std::process::id());
         let folder = Self(std::env::temp_dir().join(name));
         fs::create_dir_all(&folder.0).expect("a folder");
@@ -31,15 +31,15 @@ impl Folder {
         folder
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    fn put(&self, name: &str, content: &str) {
+    pub fn put(&self, name: &str, content: &str) {
         fs::write(self.path(name), content).expect("a file");
     }
 
-    fn profile_beside_the_package(&self) {
+    pub fn profile_beside_the_package(&self) {
         let profile = crate::fixture::profile(&crate::fixture::package());
         profile
             .write(&self.path("signs.profile.json"))
@@ -74,7 +74,7 @@ fn causes<T: Rule>(errors: &Diagnostics) -> Vec<&T> {
 }
 
 /// The one cause of a refusal, which is of this kind.
-fn cause<T: Rule>(errors: &Diagnostics) -> &T {
+pub fn cause<T: Rule>(errors: &Diagnostics) -> &T {
     assert_eq!(errors.problems().len(), 1, "{errors}");
     let problem = &errors.problems()[0];
     problem.cause().unwrap_or_else(|| panic!("{errors}"))

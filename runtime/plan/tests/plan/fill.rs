@@ -99,7 +99,12 @@ fn to_the_scheduler_a_filler_is_a_device_of_its_own_whose_stages_take_long() {
 
 #[test]
 fn launches_are_to_be_measured_and_their_times_must_be_there() {
-    let needs = Needs::of_manifest(FILLED, "fill.toml".as_ref(), &Policies::shipped());
+    let needs = Needs::of_manifest(
+        FILLED,
+        "fill.toml".as_ref(),
+        &Policies::shipped(),
+        &crate::fixture::cores(4),
+    );
     let needs = needs.expect("a valid manifest");
     let model = &needs.models[0];
     assert_eq!(

@@ -77,8 +77,13 @@ fn each_model_is_budgeted_by_the_profile_of_its_device() {
 
 #[test]
 fn what_is_to_be_measured_says_where() {
-    let needs = Needs::of_manifest(GPU, "gpu.toml".as_ref(), &Policies::shipped())
-        .expect("a valid manifest");
+    let needs = Needs::of_manifest(
+        GPU,
+        "gpu.toml".as_ref(),
+        &Policies::shipped(),
+        &crate::fixture::cores(4),
+    )
+    .expect("a valid manifest");
     let of = |model: usize| (needs.models[model].device, &needs.models[model].units[..]);
     assert_eq!(of(0), (DeviceKind::Cpu, &[1][..]));
     assert_eq!(of(1), (DeviceKind::Cuda, &[2, 4][..]));
@@ -196,8 +201,13 @@ fn a_model_that_nobody_lowered_is_not_served_by_the_gpu() {
         .replacen("tpcs = 4", "cores = [2]", 1)
         .replacen("tpcs = 2\n", "", 1)
         .replacen("mandatory_exit = 2", "mandatory_exit = 0", 1);
-    let needs = Needs::of_manifest(&on_cores, "gpu.toml".as_ref(), &Policies::shipped())
-        .expect("a valid manifest");
+    let needs = Needs::of_manifest(
+        &on_cores,
+        "gpu.toml".as_ref(),
+        &Policies::shipped(),
+        &crate::fixture::cores(4),
+    )
+    .expect("a valid manifest");
     assert!(needs.models.iter().all(|m| m.device == DeviceKind::Cpu));
     inputs.manifest_text = on_cores;
     assert_eq!(plan(&inputs).gpu, None, "nothing asks for a GPU");

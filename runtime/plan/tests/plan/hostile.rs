@@ -210,7 +210,12 @@ fn every_truncation_of_a_good_manifest_is_diagnosed_at_a_place_within_it() {
             );
         }
         // The problems found in a manifest alone are some of those found in its plan.
-        if let Err(alone) = Needs::of_manifest(text, Path::new("cut.toml"), &Policies::shipped()) {
+        if let Err(alone) = Needs::of_manifest(
+            text,
+            Path::new("cut.toml"),
+            &Policies::shipped(),
+            &crate::fixture::cores(4),
+        ) {
             assert!(alone.problems().len() <= errors.problems().len());
         }
     }

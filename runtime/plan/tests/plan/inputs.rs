@@ -192,9 +192,15 @@ fn a_letterbox_is_planned_shown_and_measured_by_itself() {
 #[test]
 fn preparation_of_a_tensor_is_measured_as_its_network_takes_it() {
     let text = manifest("format = \"tensor\"");
-    let needs = Needs::of_manifest(&text, "m.toml".as_ref(), &Policies::shipped()).expect("valid");
-    assert_eq!(needs.models[0].frames, [FrameNeeds::Tensor]);
-    let frame = FrameNeeds::Tensor.with(&prepared(2));
+    let needs = Needs::of_manifest(
+        &text,
+        "m.toml".as_ref(),
+        &Policies::shipped(),
+        &crate::fixture::cores(4),
+    )
+    .expect("valid");
+    assert_eq!(needs.models[0].frames, [FrameNeeds::OfNetwork]);
+    let frame = FrameNeeds::OfNetwork.with(&prepared(2));
     assert_eq!(frame.layout().check(), Ok(()));
     assert_eq!((frame.size.width, frame.size.height), (32, 64));
 }

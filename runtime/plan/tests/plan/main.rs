@@ -3,7 +3,9 @@
 
 mod boards;
 mod corpus;
+mod defaults;
 mod demo;
+mod elsewhere;
 mod files;
 mod fill;
 #[path = "../fixture/mod.rs"]

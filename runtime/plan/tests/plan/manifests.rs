@@ -118,8 +118,13 @@ fn a_paged_model_is_profiled_without_solutions() {
     let paged = |name: &str| {
         let manifest = format!("{}/tests/manifests/good/{name}", env!("CARGO_MANIFEST_DIR"));
         let text = fs::read_to_string(&manifest).expect("a manifest");
-        let needs = Needs::of_manifest(&text, Path::new(name), &Policies::shipped())
-            .expect("a good manifest");
+        let needs = Needs::of_manifest(
+            &text,
+            Path::new(name),
+            &Policies::shipped(),
+            &crate::fixture::cores(4),
+        )
+        .expect("a good manifest");
         (text, needs.models.iter().any(|model| model.paged))
     };
     assert!(!paged("demo.toml").1);

@@ -46,7 +46,12 @@ fn a_partition_of_cores_is_run_by_the_library_that_the_manifest_names() {
 
 #[test]
 fn stages_are_measured_with_the_library_by_its_own_partition_sizes() {
-    let needs = Needs::of_manifest(ORT, "ort.toml".as_ref(), &Policies::shipped());
+    let needs = Needs::of_manifest(
+        ORT,
+        "ort.toml".as_ref(),
+        &Policies::shipped(),
+        &crate::fixture::cores(4),
+    );
     let needs = needs.expect("a valid manifest");
     let by_ort: Vec<_> = needs
         .models

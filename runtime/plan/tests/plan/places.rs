@@ -387,7 +387,12 @@ fn figures_beside_neighbours_are_asked_for() {
 #[test]
 fn what_is_to_be_measured_includes_the_sizes_of_places() {
     let of = |text: &str| {
-        let needs = Needs::of_manifest(text, Path::new("places.toml"), &Policies::shipped());
+        let needs = Needs::of_manifest(
+            text,
+            Path::new("places.toml"),
+            &Policies::shipped(),
+            &crate::fixture::cores(4),
+        );
         let needs = needs.unwrap_or_else(|errors| panic!("{errors}"));
         (needs.models[0].units.clone(), needs.models[0].beside)
     };
@@ -397,7 +402,12 @@ fn what_is_to_be_measured_includes_the_sizes_of_places() {
     let written = none + "[[place]]\nname = \"middle\"\ncores = [1, 2, 3]\n";
     assert_eq!(of(&written), (vec![2, 3], true));
     let gpu = GPU.replace("cores = [0]", "cores = [0]\nplaces = \"cells\"\ncell = 2");
-    let needs = Needs::of_manifest(&gpu, Path::new("gpu.toml"), &Policies::shipped());
+    let needs = Needs::of_manifest(
+        &gpu,
+        Path::new("gpu.toml"),
+        &Policies::shipped(),
+        &crate::fixture::cores(4),
+    );
     let needs = needs.unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(
         (&needs.models[1].units[..], needs.models[1].beside),

@@ -16,7 +16,7 @@ fn on_agx(manifest: &str, mode: &str) -> PlanInputs {
 /// Profiles are for this board and mode.
 fn on(board: Board, manifest: &str, mode: &str) -> PlanInputs {
     let mut inputs = crate::fixture::inputs(manifest, "gpu.toml");
-    inputs.host.cores = (0..12).collect();
+    inputs.host.cores.available = (0..12).collect();
     for input in &mut inputs.profiles {
         let profile = input.profile.as_mut().expect("of the fixture");
         profile.key.board.clone_from(&board.name);
@@ -51,7 +51,7 @@ fn a_plan_for_all_that_is_on_is_that_of_the_machine() {
 /// On the fixture's board, of whose mode no more is known than its name.
 fn plan_without_modes() -> Plan {
     let mut inputs = crate::fixture::inputs(GPU, "gpu.toml");
-    inputs.host.cores = (0..12).collect();
+    inputs.host.cores.available = (0..12).collect();
     plan(&inputs)
 }
 

@@ -112,7 +112,7 @@ fn manifest() -> impl Strategy<Value = String> {
 
 /// What must hold of every plan, whatever it was made from.
 fn holds(plan: &Plan, inputs: &PlanInputs) {
-    let available: BTreeSet<u16> = inputs.host.cores.iter().copied().collect();
+    let available: BTreeSet<u16> = inputs.host.cores.available.iter().copied().collect();
     assert!(plan.partitions.iter().all(|p| !p.cores.is_empty()));
     let used: BTreeSet<u16> = plan.tasks.iter().map(|task| task.partition.0).collect();
     let mut taken = BTreeSet::new();

@@ -112,7 +112,12 @@ fn eight_tpcs_have_36_ranges_and_eight_streams() {
 
 #[test]
 fn stages_are_to_be_measured_on_every_number_of_tpcs() {
-    let needs = Needs::of_manifest(SEEB, "seeb-gpu.toml".as_ref(), &Policies::shipped());
+    let needs = Needs::of_manifest(
+        SEEB,
+        "seeb-gpu.toml".as_ref(),
+        &Policies::shipped(),
+        &crate::fixture::cores(4),
+    );
     let needs = needs.expect("a valid manifest");
     assert_eq!(needs.models[0].units, [1, 2, 3, 4, 5, 6, 7, 8]);
 }
@@ -197,9 +202,9 @@ fn leaders_that_sleep_need_figures_of_such_leaders() {
 
 #[test]
 fn without_tpcs_nobody_waits_for_the_gpu() {
-    let manifest = include_str!("../manifests/good/least.toml");
+    let manifest = include_str!("../manifests/good/written.toml");
     let asleep = manifest.replacen("board =", "leader_wait = \"sleep\", board =", 1);
-    let inputs = crate::fixture::inputs(&asleep, "least.toml");
+    let inputs = crate::fixture::inputs(&asleep, "written.toml");
     assert_eq!(cause::<GpuRule>(&inputs), GpuRule::NobodyWaits);
 }
 

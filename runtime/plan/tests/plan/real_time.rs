@@ -33,7 +33,7 @@ fn on_core_3() -> String {
 
 fn plan(keys: &str, isolated: &[u16]) -> Result<Plan, punctual_plan::Diagnostics> {
     let mut inputs = crate::fixture::inputs(&MANIFEST.replace("KEYS", keys), "manifest.toml");
-    inputs.host.isolated = isolated.to_vec();
+    inputs.host.cores.isolated = isolated.to_vec();
     Plan::build(&inputs)
 }
 

@@ -8,6 +8,7 @@ use punctual_diagnostics::Invalid;
 use punctual_plan::{Board, Needs, Plan, Policies};
 
 const LEAST: &str = include_str!("../manifests/good/least.toml");
+const WRITTEN: &str = include_str!("../manifests/good/written.toml");
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -40,7 +41,7 @@ fn documented() -> BTreeMap<String, BTreeMap<String, String>> {
 
 /// The keys that the program knows: it names them when it meets one that it does not.
 fn known(section: &str, text: &str) -> BTreeSet<String> {
-    assert_ne!(text, LEAST);
+    assert_ne!(text, WRITTEN);
     let errors =
         Plan::build(&crate::fixture::inputs(text, "unknown.toml")).expect_err("unknown key");
     let known = errors
@@ -60,14 +61,14 @@ fn the_reference_lists_exactly_the_keys_that_are_read() {
     assert_eq!(documented.len(), 8, "{documented:?}");
     for (section, keys) in documented {
         let text = match section.as_str() {
-            "daemon" => LEAST.replace("board = ", "zzz = 1, board = "),
-            "model" => LEAST.replace("package = ", "zzz = 1, package = "),
-            "partition" => LEAST.replace("cores = ", "zzz = 1, cores = "),
-            "place" => format!("{LEAST}\n[[place]]\nzzz = 1\n"),
-            "recorder" => format!("{LEAST}\n[recorder]\nzzz = 1\n"),
-            "task.vector" => format!("{LEAST}\n[[task.vector]]\nzzz = 1\n"),
-            "task" => LEAST.replace("criticality = ", "zzz = 1\ncriticality = "),
-            _ => LEAST.replace("format = ", "zzz = 1, format = "),
+            "daemon" => WRITTEN.replace("board = ", "zzz = 1, board = "),
+            "model" => WRITTEN.replace("package = ", "zzz = 1, package = "),
+            "partition" => WRITTEN.replace("cores = ", "zzz = 1, cores = "),
+            "place" => format!("{WRITTEN}\n[[place]]\nzzz = 1\n"),
+            "recorder" => format!("{WRITTEN}\n[recorder]\nzzz = 1\n"),
+            "task.vector" => format!("{WRITTEN}\n[[task.vector]]\nzzz = 1\n"),
+            "task" => WRITTEN.replace("criticality = ", "zzz = 1\ncriticality = "),
+            _ => WRITTEN.replace("format = ", "zzz = 1, format = "),
         };
         let keys: BTreeSet<String> = keys.into_keys().collect();
         assert_eq!(keys, known(&section, &text), "{section}");
@@ -87,12 +88,8 @@ fn the_defaults_of_the_reference_are_those_of_the_program() {
     };
     let (daemon, task) = (given("daemon"), given("task"));
     assert!(daemon.len() >= 7 && task.len() >= 7, "{daemon:?} {task:?}");
-    let explicit = LEAST
-        .replace("board = ", &format!("{}, board = ", daemon.join(", ")))
-        .replace(
-            "criticality = ",
-            &format!("{}\ncriticality = ", task.join("\n")),
-        );
+    let (daemon, task) = (daemon.join("\n"), task.join("\n"));
+    let explicit = format!("[daemon]\n{daemon}\n{LEAST}{task}\n");
     let plan = |text: &str| Plan::build(&crate::fixture::inputs(text, "defaults.toml"));
     let explicit = plan(&explicit).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(explicit.hash, plan(LEAST).expect("it is good").hash);
@@ -114,8 +111,13 @@ fn the_examples_plan_on_their_boards_without_a_warning() {
         if !text.contains("[daemon]") {
             continue;
         }
-        let needs = Needs::of_manifest(&text, &path, &Policies::shipped())
-            .unwrap_or_else(|errors| panic!("{errors}"));
+        let needs = Needs::of_manifest(
+            &text,
+            &path,
+            &Policies::shipped(),
+            &crate::fixture::cores(4),
+        )
+        .unwrap_or_else(|errors| panic!("{errors}"));
         let name = path.file_name().expect("a name");
         if EXPORTED.iter().any(|exported| name == *exported) {
             continue;
@@ -128,7 +130,7 @@ fn the_examples_plan_on_their_boards_without_a_warning() {
         inputs.packages[0].path.clone_from(&needs.models[0].package);
         inputs.board = Board::builtin(&needs.board).expect("a board of the program");
         let cores = inputs.board.cores.as_ref().map_or(4, |fact| fact.value);
-        inputs.host.cores = (0..cores).collect();
+        inputs.host.cores.available = (0..cores).collect();
         for input in &mut inputs.profiles {
             let key = &mut input.profile.as_mut().expect("a profile").key;
             key.board.clone_from(&needs.board);

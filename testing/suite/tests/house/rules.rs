@@ -328,6 +328,24 @@ fn only_threads_that_serve_one_client_have_a_handle_to_what_it_can_make_slow() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// Words and lines of pages have the colour of their reader's scheme, which only the style sheet knows.
+#[test]
+fn no_page_or_picture_is_black_or_white_in_itself() {
+    let of_one_scheme = ["#000000", "#ffffff", "#000", "#fff", "black", "white"];
+    let has = |line: &str| of_one_scheme.map(|colour| line.contains(&format!("\"{colour}\"")));
+    let sources = sources("rs").into_iter().chain(sources("js"));
+    let found: Vec<String> = sources
+        .filter(|(name, text)| {
+            // What it replaces in the charts of its library.
+            name != "runtime/report/src/plot.rs"
+                && !name.starts_with("testing/suite/")
+                && before_tests(text).any(|line| has(line).contains(&true))
+        })
+        .map(|(name, _)| name)
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 #[test]
 fn no_program_ends_in_a_panic_when_nobody_reads_what_it_prints() {
     let macros = ["print!(", "println!("];

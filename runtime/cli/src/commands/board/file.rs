@@ -132,7 +132,7 @@ fn name(title: &str) -> String {
 }
 
 /// A string of TOML. Those of JSON are such.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("text serialises")
 }
 

@@ -1,7 +1,7 @@
 //! What a client can try on this kernel to make the daemon's threads wait, and what keeps it from that.
 
 use super::memory::chosen;
-use crate::host::{Finding, Gravity, Machine, Subject};
+use crate::host::{Finding, Gravity, Machine, Subject, remedy};
 
 /// The version of a kernel.
 type Version = (u32, u32);
@@ -46,7 +46,7 @@ pub fn huge_pages(machine: &Machine) -> Option<Finding> {
         "shmem_enabled: {enabled}; outputs are pinned, so that a client can hold up its own threads only"
     );
     let finding = Finding::new(Subject::SharedHugePages, Gravity::Notice, found);
-    Some(finding.mended_by(format!("echo deny | sudo tee {FILE}")))
+    Some(finding.mended_by(remedy::SHARED_HUGE_PAGES))
 }
 
 pub fn wait_queues(machine: &Machine) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! Which cores take which interrupts.
 
-use crate::host::{Cores, Finding, Gravity, Machine, Subject, shown};
+use crate::host::{Cores, Finding, Gravity, Machine, Subject, remedy, shown};
 
 /// As many are named; the others are counted.
 const NAMED_MAX: usize = 4;
@@ -138,9 +138,7 @@ pub fn starved(machine: &Machine, cores: &Cores) -> Option<Finding> {
 pub fn balancer(machine: &Machine) -> Option<Finding> {
     let runs = machine.runs("irqbalance");
     Some(if runs {
-        Finding::new(Subject::Balancer, Gravity::Costly, "runs").mended_by(
-            "sudo systemctl disable --now irqbalance   (or IRQBALANCE_BANNED_CPULIST in /etc/default/irqbalance)",
-        )
+        Finding::new(Subject::Balancer, Gravity::Costly, "runs").mended_by(remedy::BALANCER)
     } else {
         Finding::good(Subject::Balancer, "does not run")
     })

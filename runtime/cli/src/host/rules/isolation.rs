@@ -1,6 +1,6 @@
 //! Whether the cores of the partitions have other work.
 
-use crate::host::{Cores, Finding, Gravity, Machine, Subject, shown};
+use crate::host::{Cores, Finding, Gravity, Machine, Subject, remedy, shown};
 
 pub fn isolated(machine: &Machine, cores: &Cores) -> Option<Finding> {
     let isolated = machine.cores("/sys/devices/system/cpu/isolated")?;
@@ -41,20 +41,16 @@ pub fn isolated(machine: &Machine, cores: &Cores) -> Option<Finding> {
         callbacks.to_owned(),
     ];
     let found = found.concat();
-    let list = shown(&cores.partitions);
     let found = found.trim_end_matches("; ");
     let finding = Finding::new(Subject::Isolation, Gravity::Notice, found);
-    Some(finding.mended_by(format!(
-        "add to the kernel's command line: isolcpus=managed_irq,domain,{list} nohz_full={list} rcu_nocbs={list}"
-    )))
+    Some(finding.mended_by(remedy::isolation(&cores.partitions)))
 }
 
 pub fn timer_migration(machine: &Machine) -> Option<Finding> {
     let on = machine.number("/proc/sys/kernel/timer_migration")? != 0;
     Some(if on {
-        Finding::new(Subject::TimerMigration, Gravity::Notice, "on").mended_by(
-            "sudo sysctl -w kernel.timer_migration=0   (no need to where cores are tickless)",
-        )
+        Finding::new(Subject::TimerMigration, Gravity::Notice, "on")
+            .mended_by(remedy::TIMER_MIGRATION)
     } else {
         Finding::good(Subject::TimerMigration, "off")
     })

@@ -1,6 +1,6 @@
 //! What the kernel does to pages behind a program's back.
 
-use crate::host::{Finding, Gravity, Machine, Subject};
+use crate::host::{Finding, Gravity, Machine, Subject, remedy};
 
 pub fn huge_pages(machine: &Machine) -> Option<Finding> {
     const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
@@ -13,7 +13,7 @@ pub fn huge_pages(machine: &Machine) -> Option<Finding> {
         return Some(Finding::good(Subject::HugePages, found));
     }
     let finding = Finding::new(Subject::HugePages, Gravity::Costly, found);
-    Some(finding.mended_by(format!("echo madvise | sudo tee {FOLDER}/enabled")))
+    Some(finding.mended_by(remedy::HUGE_PAGES))
 }
 
 pub(super) fn chosen(text: &str) -> Option<String> {
@@ -28,7 +28,7 @@ pub fn compaction(machine: &Machine) -> Option<Finding> {
     }
     let found = format!("vm.compaction_proactiveness = {level}");
     let finding = Finding::new(Subject::Compaction, Gravity::Notice, found);
-    Some(finding.mended_by("sudo sysctl -w vm.compaction_proactiveness=0"))
+    Some(finding.mended_by(remedy::COMPACTION))
 }
 
 pub fn swap(machine: &Machine) -> Option<Finding> {
@@ -48,14 +48,14 @@ pub fn swap(machine: &Machine) -> Option<Finding> {
     } else {
         Gravity::Costly
     };
-    Some(Finding::new(Subject::Swap, gravity, found).mended_by("sudo swapoff -a   (and out of /etc/fstab; on a Jetson: sudo systemctl disable nvzramconfig)"))
+    Some(Finding::new(Subject::Swap, gravity, found).mended_by(remedy::SWAP))
 }
 
 pub fn numa_balancing(machine: &Machine) -> Option<Finding> {
     let on = machine.number("/proc/sys/kernel/numa_balancing")? != 0;
     Some(if on {
         Finding::new(Subject::NumaBalancing, Gravity::Costly, "on")
-            .mended_by("sudo sysctl -w kernel.numa_balancing=0")
+            .mended_by(remedy::NUMA_BALANCING)
     } else {
         Finding::good(Subject::NumaBalancing, "off")
     })

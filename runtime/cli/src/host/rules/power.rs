@@ -1,9 +1,7 @@
 //! Clocks and idle states.
 
+use crate::host::remedy::{self, IDLE_EXIT_US_MAX};
 use crate::host::{Cores, Finding, Gravity, Machine, Subject, shown};
-
-/// An exit latency that a frame's deadline does not feel, in us: about that of a system call or two.
-const IDLE_EXIT_US_MAX: i64 = 10;
 
 /// How near a trip point costs speed, in thousandths of a degree.
 const HEAT_MARGIN: i64 = 5_000;
@@ -36,10 +34,7 @@ pub fn idle_states(machine: &Machine, cores: &Cores) -> Option<Finding> {
         return Some(Finding::good(Subject::IdleStates, found));
     }
     let finding = Finding::new(Subject::IdleStates, Gravity::Costly, found);
-    Some(finding.mended_by(format!(
-        "[daemon] idle_latency_us = {IDLE_EXIT_US_MAX} in the manifest (holds /dev/cpu_dma_latency), or: sudo cpupower -c {} idle-set -D {IDLE_EXIT_US_MAX}",
-        shown(&on)
-    )))
+    Some(finding.mended_by(remedy::idle_states(&on)))
 }
 
 pub fn governor(machine: &Machine, cores: &Cores) -> Option<Finding> {
@@ -62,12 +57,9 @@ pub fn governor(machine: &Machine, cores: &Cores) -> Option<Finding> {
     let on: Vec<u16> = others.iter().map(|(core, _)| *core).collect();
     let found = format!("{first} on cores {}", shown(&on));
     let remedy = if is_jetson(machine) {
-        "sudo jetson_clocks".to_owned()
+        remedy::JETSON_CLOCKS.to_owned()
     } else {
-        format!(
-            "sudo cpupower -c {} frequency-set -g performance",
-            shown(&on)
-        )
+        remedy::governor(&on)
     };
     Some(Finding::new(Subject::Governor, Gravity::Costly, found).mended_by(remedy))
 }

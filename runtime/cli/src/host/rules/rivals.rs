@@ -14,7 +14,7 @@ pub fn realtime_threads(machine: &Machine, cores: &Cores) -> Option<Finding> {
     let Some(named) = seen.named(&ours) else {
         return Some(match unseen {
             Some(unseen) => Finding::new(Subject::Rivals, Gravity::Notice, unseen)
-                .mended_by("sudo punctual check --host"),
+                .mended_by("sudo punctual doctor"),
             None => Finding::good(Subject::Rivals, format!("none on cores {}", shown(&ours))),
         });
     };

@@ -1,6 +1,6 @@
 //! What the kernel leaves to real-time threads, and how soon it lets them run.
 
-use crate::host::{Finding, Gravity, Machine, Subject};
+use crate::host::{Finding, Gravity, Machine, Subject, remedy};
 
 /// The share of a core that a plan takes for real-time work, in percent (docs/inside/scheduling.md).
 const PLAN_PERCENT_MAX: i64 = 90;
@@ -13,7 +13,7 @@ pub fn throttling(machine: &Machine) -> Option<Finding> {
     if runtime < 0 {
         let found = "off: a real-time thread that never sleeps would keep its core for ever";
         let finding = Finding::new(Subject::Throttling, Gravity::Notice, found);
-        return Some(finding.mended_by("sudo sysctl -w kernel.sched_rt_runtime_us=950000"));
+        return Some(finding.mended_by(remedy::THROTTLING));
     }
     let percent = runtime * 100 / period;
     let found = format!(
@@ -43,8 +43,7 @@ pub fn preemption(machine: &Machine) -> Option<Finding> {
     Some(match chosen.filter(|_| dynamic) {
         Some(mode @ ("none" | "voluntary")) => {
             let found = format!("preempt={mode} on the kernel's command line");
-            Finding::new(Subject::Preemption, Gravity::Costly, found)
-                .mended_by("boot with preempt=full, or with a PREEMPT_RT kernel")
+            Finding::new(Subject::Preemption, Gravity::Costly, found).mended_by(remedy::PREEMPTION)
         }
         _ if version.contains("PREEMPT") => {
             let found = match (dynamic, chosen) {
@@ -52,8 +51,7 @@ pub fn preemption(machine: &Machine) -> Option<Finding> {
                 (true, None) => "PREEMPT_DYNAMIC, in the mode it was built for".to_owned(),
                 (false, _) => "PREEMPT, without PREEMPT_RT".to_owned(),
             };
-            Finding::new(Subject::Preemption, Gravity::Notice, found)
-                .mended_by("boot with preempt=full, or with a PREEMPT_RT kernel")
+            Finding::new(Subject::Preemption, Gravity::Notice, found).mended_by(remedy::PREEMPTION)
         }
         _ => Finding::new(Subject::Preemption, Gravity::Costly, "not preemptible")
             .mended_by("boot a kernel with CONFIG_PREEMPT or CONFIG_PREEMPT_RT"),

@@ -1,4 +1,4 @@
-//! `punctual check --host` on machines that were recorded, and on the one that runs the tests.
+//! `punctual doctor` on machines that were recorded, and on the one that runs the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 fn punctual(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-    command.args(["check", "--host"]).args(arguments);
+    command.arg("doctor").args(arguments);
     command.output().expect("punctual runs")
 }
 
@@ -201,4 +201,54 @@ fn what_is_not_there_is_an_error_about_a_file() {
     assert_eq!(output.status.code(), Some(4));
     let output = punctual(&["no/such/manifest.toml"]);
     assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
+fn the_former_name_is_refused_with_the_present_one() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    let output = command.args(["check", "--host"]).output();
+    let output = output.expect("punctual runs");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("`punctual doctor`"), "{said}");
+}
+
+#[test]
+fn a_boards_reference_settings_are_shown_with_their_sources() {
+    let board = ["--board", "jetson-agx-orin-64gb", "--power-mode", "MAXN"];
+    let text = punctual(&board);
+    assert_eq!(text.status.code(), Some(0), "{text:?}");
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    for words in [
+        "power mode MAXN, 12 cores, 8 TPCs",
+        "NAME=MAXN",
+        "isolcpus=managed_irq,domain,2-11",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let json = punctual(&[&board[..], &["--json"]].concat());
+    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let settings = json["settings"].as_array().expect("settings");
+    let has_source = |setting: &Value| !setting["source"].as_str().unwrap_or_default().is_empty();
+    assert!(
+        settings.len() > 9 && settings.iter().all(has_source),
+        "{json:#}"
+    );
+    for (arguments, code, words) in [
+        (
+            ["--board", "nowhere"].as_slice(),
+            4,
+            "the program has host, jetson",
+        ),
+        (
+            &["--board", "host", "--power-mode", "MAXN"],
+            3,
+            "only default",
+        ),
+    ] {
+        let output = punctual(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
 }
