@@ -13,6 +13,8 @@ manuals() {
   foreign "$binaries/punctual" manuals --into "$1"
   foreign "$binaries/punctual-lab" manuals --into "$1/lab"
   foreign "$binaries/punctual-bench" manuals --into "$1/lab"
+  # `punctual bench` is punctual-bench, whose page is the package punctual-lab's.
+  rm "$1/man1/punctual-bench.1"
   mkdir -p "$1/man5"
   packaging/manifest-page docs/manifest.md "$version" >"$1/man5/punctual-manifest.5"
 }
@@ -32,6 +34,7 @@ tree_punctual() {
   install -D -m 644 -t "$root/usr/share/punctual/boards" boards/*.toml
   install -D -m 644 -t "$root/usr/share/punctual/models" models/signs/signs.punctual
   install -D -m 644 -t "$root/usr/share/doc/punctual/examples" examples/*.toml
+  install -D -m 644 -t "$root/usr/share/punctual/monitoring" monitoring/alerts.yml monitoring/dashboard.json
   install -d "$root/etc/punctual"
   units "$root"
 }

@@ -231,6 +231,25 @@ def only_members_of_the_group_may_connect(machine):
         raise Failure(f"a member of the group is not answered: {said}")
 
 
+@case(limit_s=40)
+def metrics_are_served_by_a_user_of_their_own_with_and_without_a_daemon(machine):
+    machine.systemctl("start", "punctual-metrics.service")
+    expect(machine.show("User", "punctual-metrics.service"), "punctual-metrics", "the user")
+    request = "exec 3<>/dev/tcp/127.0.0.1/9464; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
+
+    def scrape():
+        code, said = machine.run("bash", "-c", request, succeeds=False)
+        return said if code == 0 and "200 OK" in said else ""
+
+    said = until(scrape, 10, "a scrape is answered")
+    expect("punctual_up 0" in said, True, "the daemon's absence")
+    machine.systemctl("start", "punctuald.service")
+    said = until(lambda: "punctual_up 1" in (text := scrape()) and text, 10, "the daemon's metrics")
+    expect('punctual_frames_submitted_total{task="front"}' in said, True, "a task's metrics")
+    machine.systemctl("stop", "punctual-metrics.service")
+    expect(machine.show("Result", "punctual-metrics.service"), "success", "the result")
+
+
 def entries(machine, match, field):
     """The journal's entries of the daemon that match and have this field."""
     lines = machine.journal("-o", "json", "_SYSTEMD_UNIT=punctuald.service", match).splitlines()

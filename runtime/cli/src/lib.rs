@@ -14,6 +14,7 @@ mod interruption;
 mod live;
 mod load;
 mod measure;
+mod metrics;
 mod picture;
 mod pixel_classes;
 mod recorded;

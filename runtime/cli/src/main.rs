@@ -9,7 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
     ask, board, calibrate, camera, check, compile, daemon, doctor, explain, init, inspect, load,
-    manuals, profile, record, share, status, top, trace,
+    manuals, metrics, profile, record, share, status, top, trace,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -44,6 +44,8 @@ enum Command {
     Top(top::Options),
     /// Show how a daemon is; the code says whether all is well.
     Status(status::Options),
+    /// Serve a daemon's metrics to Prometheus, by HTTP.
+    Metrics(metrics::Options),
     /// Load a daemon's tasks, at rising rates until promises break.
     Load(load::Options),
     /// Check a manifest and show the plan made from it.
@@ -142,6 +144,7 @@ fn main() -> std::process::ExitCode {
             | Command::Daemon(_)
             | Command::Camera(_)
             | Command::Load(_)
+            | Command::Metrics(_)
             | Command::Top(_)
     ) {
         signals::end_at_once(&invoked());
@@ -153,6 +156,7 @@ fn main() -> std::process::ExitCode {
         Command::Ask(options) => Termination::of("ask", ask::run(&options)).into(),
         Command::Top(options) => Termination::of("top", top::run(&options)).into(),
         Command::Status(options) => status::run(&options).into(),
+        Command::Metrics(options) => Termination::of("metrics", metrics::run(&options)).into(),
         Command::Load(options) => load::run(&options).into(),
         Command::Check(options) => check::run(&options, &policies).into(),
         Command::Doctor(options) => doctor::run(&options, &policies).into(),

@@ -8,12 +8,11 @@ mod tasks;
 mod verdicts;
 
 use std::io::Read;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use punctual_platform::files::write_whole;
-use punctual_platform::read;
+use punctual_platform::timed::Timed;
+use punctual_platform::{clock, read, socket_path};
 use serde::{Deserialize, Serialize};
 
 pub use crate::gpu_watch::GpuReport;
@@ -31,6 +30,9 @@ pub const REPORT_FORMAT: u32 = 1;
 
 /// A longer answer than this is not a report.
 const REPORT_BYTES_MAX: u64 = 4 << 20;
+
+/// A daemon that lives answers in a few milliseconds, whatever it serves.
+const LIVE_NS: u64 = 1_000_000_000;
 
 /// One snapshot of a daemon. All counts are since the ready signal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -263,14 +265,12 @@ impl Report {
         Self::from_reader(path, file)
     }
 
-    /// Asks the daemon whose clients connect at `socket` for a snapshot.
+    /// Asks the daemon whose clients connect at `socket` for a snapshot, for at most a second.
     pub fn live(socket: &Path) -> Result<Self, ReportError> {
         let path = metrics_socket(socket);
-        let stream = UnixStream::connect(&path).map_err(|source| io_error(&path, source))?;
-        stream
-            .set_read_timeout(Some(Duration::from_secs(1)))
-            .map_err(|source| io_error(&path, source))?;
-        Self::from_reader(&path, stream)
+        let stream =
+            socket_path::connected_stream(&path).map_err(|source| io_error(&path, source))?;
+        Self::from_reader(&path, Timed::until(stream, clock::now_ns() + LIVE_NS))
     }
 
     /// Writes it where [`read`](Self::read) reads it: first next to it, then renamed, so that a reader

@@ -11,7 +11,7 @@
 //! | [`paging`] | memory taken once and shown at the addresses where it is needed |
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
 //! | [`poll`], [`event`], [`timer`], [`signals`], [`service`] | epoll with a waker, events and times to wait for with it, signals, the service manager |
-//! | [`interrupt`] | a bound on how long a call may sleep |
+//! | [`interrupt`], [`timed`] | a bound on how long a call may sleep; streams that are read and written in a bounded time |
 //! | [`logging`], [`rt_log`] | the log of ordinary threads, by the `log` facade; the log of real-time threads |
 //! | [`journal`], [`line_writer`] | log entries with fields; lines for a descriptor whose reader may have stopped |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
@@ -72,6 +72,7 @@ pub mod socket_path;
 pub mod stall;
 pub mod termination;
 pub mod thread;
+pub mod timed;
 pub mod timer;
 pub mod v4l2;
 

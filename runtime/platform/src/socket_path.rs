@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use crate::error::check;
@@ -87,6 +87,26 @@ impl Drop for SocketPath {
 
 /// A stream socket bound to `path`, not yet [listening](listening): no process can connect before its mode is set.
 pub fn bound_stream(path: &Path) -> io::Result<OwnedFd> {
+    let (socket, address) = (new_stream()?, address_of(path)?);
+    let length = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: an address of that length.
+    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    check("bind", bound).map_err(|error| error.source)?;
+    Ok(socket)
+}
+
+/// A connection to the process that listens at `path`, non-blocking; `WouldBlock` if as many wait there as may.
+pub fn connected_stream(path: &Path) -> io::Result<UnixStream> {
+    let (socket, address) = (new_stream()?, address_of(path)?);
+    let length = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: an address of that length.
+    let connected =
+        unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    check("connect", connected).map_err(|error| error.source)?;
+    Ok(socket.into())
+}
+
+fn address_of(path: &Path) -> io::Result<libc::sockaddr_un> {
     let bytes = path.as_os_str().as_bytes();
     // SAFETY: all zeros are a valid address.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -98,17 +118,16 @@ pub fn bound_stream(path: &Path) -> io::Result<OwnedFd> {
     for (to, from) in address.sun_path.iter_mut().zip(bytes) {
         *to = *from as libc::c_char;
     }
+    Ok(address)
+}
+
+fn new_stream() -> io::Result<OwnedFd> {
     let flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: creates a descriptor that we then own.
-    let socket = unsafe {
+    unsafe {
         let raw = check("socket", libc::socket(libc::AF_UNIX, flags, 0));
-        OwnedFd::from_raw_fd(raw.map_err(|error| error.source)?)
-    };
-    let length = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: an address of that length.
-    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
-    check("bind", bound).map_err(|error| error.source)?;
-    Ok(socket)
+        Ok(OwnedFd::from_raw_fd(raw.map_err(|error| error.source)?))
+    }
 }
 
 /// Lets others connect from now on.
@@ -232,5 +251,20 @@ mod tests {
             "{error}"
         );
         assert_eq!(fs::read(&place.0).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_connection_is_made_at_once_or_not_at_all() {
+        let place = Place::new("connected");
+        let absent = connected_stream(&place.0).unwrap_err();
+        assert_eq!(absent.kind(), ErrorKind::NotFound);
+        let stale = bound_stream(&place.0).unwrap();
+        // SAFETY: an open descriptor.
+        assert_eq!(unsafe { libc::listen(stale.as_raw_fd(), 1) }, 0);
+        let full = std::iter::repeat_with(|| connected_stream(&place.0));
+        let waiting: Vec<UnixStream> = full.map_while(Result::ok).take(9).collect();
+        assert!(!waiting.is_empty() && waiting.len() < 9, "{waiting:?}");
+        let error = connected_stream(&place.0).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
     }
 }

@@ -13,6 +13,7 @@ pub mod init;
 pub mod inspect;
 pub mod load;
 pub mod manuals;
+pub mod metrics;
 pub mod profile;
 pub mod record;
 pub mod share;

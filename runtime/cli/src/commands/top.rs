@@ -15,9 +15,10 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 
 use crate::commands::status::seconds;
 use crate::live::daemon::{Daemon, LiveError};
+use crate::live::machine::Machine;
 use crate::live::since::since;
 use crate::live::troubles;
-use crate::top::{Machine, Picture, draw, text};
+use crate::top::{Picture, draw, text};
 
 /// Of which daemon, how often.
 #[derive(Clone, Debug, clap::Args)]

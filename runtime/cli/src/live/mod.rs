@@ -3,6 +3,7 @@
 pub mod daemon;
 pub mod denied;
 pub mod interval;
+pub mod machine;
 pub mod path;
 pub mod since;
 pub mod troubles;

@@ -1,7 +1,5 @@
 //! A daemon as it runs, drawn again and again.
 
-mod machine;
 mod view;
 
-pub use machine::Machine;
 pub use view::{Picture, draw, text};

@@ -9,9 +9,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, Widget};
 
-use super::machine::Machine;
 use crate::commands::status::{duration, first_line};
 use crate::live::interval::{Interval, TaskInterval};
+use crate::live::machine::Machine;
 use crate::live::troubles::{self, Gravity, Trouble};
 
 /// The least that shows a daemon.

@@ -20,6 +20,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("punctual ask", "needs such a daemon: ask.rs, drawings.rs"),
     ("punctual top", "needs such a daemon: top.rs"),
     ("punctual status", "needs such a daemon: top.rs"),
+    ("punctual metrics", "serves until a signal: metrics.rs"),
     ("record dump", "needs such a daemon: record.rs"),
     ("explain --socket", "needs such a daemon: record.rs"),
     ("punctual profile", "minutes; a quick one is run first"),

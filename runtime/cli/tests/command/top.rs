@@ -203,14 +203,16 @@ fn status_says_whether_all_is_well_and_any_field_by_its_path() {
 #[test]
 fn of_two_daemons_one_must_be_named() {
     let daemons = [Daemon::start(MANIFEST), Daemon::start(MANIFEST)];
-    let status = punctual(&["status"]);
-    let words = said(&status);
-    assert_eq!(status.status.code(), Some(3), "{words}");
-    for daemon in &daemons {
-        assert!(
-            words.contains(&daemon.socket().display().to_string()),
-            "{words}"
-        );
+    for command in ["status", "metrics"] {
+        let output = punctual(&[command]);
+        let words = said(&output);
+        assert_eq!(output.status.code(), Some(3), "{words}");
+        for daemon in &daemons {
+            assert!(
+                words.contains(&daemon.socket().display().to_string()),
+                "{words}"
+            );
+        }
     }
     let [first, second] = daemons;
     first.stop();

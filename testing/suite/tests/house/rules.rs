@@ -454,7 +454,7 @@ fn every_file_that_a_document_names_is_there() {
 }
 
 /// Top folders whose files documents name.
-const ROOMS: [&str; 13] = [
+const ROOMS: [&str; 14] = [
     "bench",
     "boards",
     "docs",
@@ -463,6 +463,7 @@ const ROOMS: [&str; 13] = [
     "kernels",
     "libsmctrl-sys",
     "models",
+    "monitoring",
     "packaging",
     "research",
     "runtime",
