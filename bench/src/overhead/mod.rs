@@ -59,7 +59,7 @@ pub struct Options {
     /// Also with a black box.
     #[arg(long)]
     recorder: bool,
-    /// Also with so many readers of the daemon's report.
+    /// Also with this many readers of the daemon's report.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     watched: Option<u32>,
     /// A folder with the program punctuald; may be given several times [default: that of this program].
@@ -213,7 +213,7 @@ enum Server<'s> {
     Loop(&'s Package, usize),
 }
 
-/// A daemon, with what it does beside.
+/// A daemon, and how many readers it has.
 struct Served {
     programs: Programs,
     manifest: PathBuf,

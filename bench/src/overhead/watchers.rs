@@ -19,7 +19,7 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// Starts so many, evenly spread over their period.
+    /// Starts `count` of them, evenly spread over their period.
     pub fn start(socket: &Path, count: u32) -> io::Result<Self> {
         let first_ns = now_ns();
         let (mut leave, mut threads) = (Vec::new(), Vec::new());

@@ -43,7 +43,7 @@ pub struct Options {
     /// Print the report as JSON; with a path, the field is always.
     #[arg(long)]
     json: bool,
-    /// Wait so many seconds, and count what happens in them.
+    /// Wait this long, and count what happens in that time.
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     window: Option<f64>,
     /// Print nothing: the code says it.

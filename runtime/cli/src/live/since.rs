@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// A daemon that has counted so many of everything.
+    /// A daemon whose counts are all `count`.
     fn report(seconds: f64, count: u64) -> Report {
         Report {
             pid: 7,

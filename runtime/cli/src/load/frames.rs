@@ -63,7 +63,7 @@ impl Frames {
         })
     }
 
-    /// The frame that follows so many others, again from the first after the last.
+    /// The frame of this number; after the last comes the first again.
     pub fn at(&self, number: usize) -> &[u8] {
         &self.frames[number % self.frames.len()]
     }
