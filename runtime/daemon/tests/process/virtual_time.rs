@@ -14,7 +14,8 @@ use punctual_device::Device;
 use punctual_executor::{Events, World, drive};
 use punctual_model::Package;
 use punctual_plan::{
-    Accounts, Board, Diagnostics, Host, PackageInput, Plan, PlanInputs, Policies, ProfileInput,
+    Accounts, Board, Diagnostics, Host, HostCores, PackageInput, Plan, PlanInputs, Policies,
+    ProfileInput,
 };
 use punctual_simulator::virtual_device::{Oracle, Uniform, Variation, VirtualDevice};
 use punctual_types::Random;
