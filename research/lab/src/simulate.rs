@@ -335,7 +335,8 @@ fn tasks(scenario: &Scenario, outcome: &Outcome) -> Table {
 fn json(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
     let of_task = |(index, task): (usize, &punctual_simulator::scenario::Task)| {
         let summary: Summary = outcome.summary_of(TaskId(index as u16));
-        serde_json::json!({ "task": task.name, "summary": summary })
+        let told_early = summary.told_early;
+        serde_json::json!({ "task": task.name, "told_early": told_early, "summary": summary })
     };
     let tasks: Vec<_> = scenario.tasks.iter().enumerate().map(of_task).collect();
     let json = serde_json::json!({

@@ -84,13 +84,14 @@ impl Drawing {
         });
     }
 
-    /// White words on a dark ground, to be read over a photograph of a page. `corner` is the ground's upper left one; `height` of
-    /// the ground.
+    /// White words on a dark ground, to be read over a photograph of a page. `corner` is the ground's upper left one, moved to the
+    /// left where the drawing ends; `height` of the ground.
     pub fn label(&mut self, corner: (f64, f64), height: f64, text: &str) {
         // Most letters are narrower than 0.6 of their size.
         let size = height * 0.72;
         let width = text.chars().count() as f64 * size * 0.6 + height * 0.4;
-        let (x, y) = corner;
+        let x = corner.0.min(self.size.0 - width).max(0.0);
+        let y = corner.1;
         self.add(html! {
             rect x=(px(x)) y=(px(y)) width=(px(width)) height=(px(height)) class="ground" {}
             text x=(px(x + height * 0.2)) y=(px(y + height * 0.76)) font-size=(px(size)) class="over" { (printable(text)) }

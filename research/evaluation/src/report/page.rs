@@ -9,7 +9,7 @@ use super::gantt::{Bar, Record};
 use super::lending::{Home, Lending};
 use super::merged::Merged;
 use super::plots::{self, REST};
-use super::row::{Row, groups};
+use super::row::Row;
 
 #[derive(Clone, Debug, Default)]
 pub struct Page {
@@ -97,14 +97,12 @@ pub fn page(content: &Page) -> String {
     page.html()
 }
 
-/// Those against load where there are several, those against misses where there are several runs.
+/// With a single load, bars and table say what lines would.
 fn figures(content: &Page) -> Vec<Figure> {
     let mut lines = Vec::new();
     if content.loads.len() > 1 {
         lines.push(plots::misses_against_load(&content.rows));
         lines.push(plots::untold_against_load(&content.rows));
-    }
-    if groups(&content.rows).len() > 1 {
         lines.push(plots::accuracy_against_misses(&content.rows));
     }
     lines.extend(content.loads.iter().map(|AtLoad { load, policies }| Lines {

@@ -2,7 +2,7 @@
 
 use image::codecs::jpeg::JpegEncoder;
 use image::{ExtendedColorType, ImageError};
-use punctual_report::{Colour, Drawing, Figure, Page, Shares, Style, Svg};
+use punctual_report::{Colour, Drawing, Figure, Mark, Page, Shares, Style, Svg};
 use punctual_signs::{FRAME_HEIGHT, FRAME_WIDTH, Region, Scene, Street};
 
 use super::Run;
@@ -33,7 +33,7 @@ pub fn html(runs: &[Run]) -> Result<String, ImageError> {
                 .now
                 .shown
                 .iter()
-                .map(|shown| figure(role, shown, exits(runs, role)))
+                .map(|shown| figure(role, shown))
                 .collect();
             match role.scenes {
                 Scenes::Signs => page.thumbnails(figures?),
@@ -42,13 +42,8 @@ pub fn html(runs: &[Run]) -> Result<String, ImageError> {
         }
     }
     page.heading("Which exits answered");
-    let names = (0..3).map(|exit| {
-        (
-            EXITS[exit],
-            punctual_report::Mark::Box(Colour::of_exit(exit, 3)),
-        )
-    });
-    page.key(names);
+    let exits = EXITS.iter().enumerate();
+    page.key(exits.map(|(exit, name)| (*name, Mark::Box(Colour::of_exit(exit, EXITS.len())))));
     page.figures(CAMERAS.iter().map(|role| depth(role, runs)));
     for run in runs {
         page.heading(format!("All frames, {}", times(run.overload)).as_str());
@@ -105,21 +100,14 @@ fn load(role: &CameraRole, run: &Run, row: &Row) -> String {
     format!("{rate}: {kept}; right: {good}")
 }
 
-/// The most exits that any answer of this camera came from.
-fn exits(runs: &[Run], role: &CameraRole) -> usize {
-    let rows = runs.iter().flat_map(|run| &run.rows);
-    let own = rows.filter(|row| row.now.task == role.task);
-    own.map(|row| row.now.exits.len()).max().unwrap_or(0)
-}
-
-fn figure(role: &CameraRole, shown: &Shown, exits: usize) -> Result<Figure, ImageError> {
+fn figure(role: &CameraRole, shown: &Shown) -> Result<Figure, ImageError> {
     let svg = match role.scenes {
         Scenes::Signs => sign(role, shown)?,
         Scenes::Streets => street(role, shown)?,
     };
     let ms = shown.latency_us as f64 / 1000.0;
     let exit = match shown.exit {
-        Some(exit) => format!("exit {} of {exits}", exit + 1),
+        Some(exit) => format!("exit {} of {}", exit + 1, EXITS.len()),
         None => "no answer".to_owned(),
     };
     let confidence = match shown.confidence {
@@ -174,7 +162,7 @@ fn street(role: &CameraRole, shown: &Shown) -> Result<Svg, ImageError> {
         // Above the box if there is room.
         let height = 28.0;
         let y = if top >= height { top - height } else { bottom };
-        drawing.label((left.min(size.0 - 150.0), y), height, &said);
+        drawing.label((left, y), height, &said);
     }
     Ok(drawing.svg())
 }
@@ -194,7 +182,7 @@ fn depth(role: &CameraRole, runs: &[Run]) -> Figure {
         let all: u64 = counts.iter().sum();
         let part = |(exit, count): (usize, &u64)| {
             let percent = *count as f64 * 100.0 / all.max(1) as f64;
-            (percent, Colour::of_exit(exit, 3))
+            (percent, Colour::of_exit(exit, EXITS.len()))
         };
         let name = format!("{} x", run.overload);
         Some((name, counts.iter().enumerate().map(part).collect()))
