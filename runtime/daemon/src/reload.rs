@@ -18,6 +18,17 @@ use crate::{Options, StartupError, Termination, host, startup};
 /// what came of it. Otherwise the daemon is left alone.
 #[must_use]
 pub fn reload(options: &Options, policies: &Policies, daemon: u32) -> Termination {
+    if let Err(termination) = checked(options, policies, daemon) {
+        return termination;
+    }
+    // Last of all: to a service manager that still waits for this process a daemon that has ended is a reload that failed.
+    match signal(daemon, Signal::SIGHUP) {
+        Ok(()) => Termination::Clean,
+        Err(_) => Termination::NotReloaded,
+    }
+}
+
+fn checked(options: &Options, policies: &Policies, daemon: u32) -> Result<(), Termination> {
     let _last_words = logging::start("punctuald", message_ids(), &options.log);
     let source = options.manifest();
     let path = source.path.display();
@@ -26,24 +37,21 @@ pub fn reload(options: &Options, policies: &Policies, daemon: u32) -> Terminatio
     } else {
         ""
     };
-    let plan = match planned(&source, options, policies, daemon) {
-        Ok(plan) => plan,
-        Err(error) => {
-            error!(
-                "nothing was reloaded: {path}{copy} cannot be served now. The daemon continues to serve, unchanged: {error}"
-            );
-            return error.termination();
-        }
-    };
-    if let Err(errno) = hang_up(daemon) {
+    let plan = planned(&source, options, policies, daemon).map_err(|error| {
+        error!(
+            "nothing was reloaded: {path}{copy} cannot be served now. The daemon continues to serve, unchanged: {error}"
+        );
+        error.termination()
+    })?;
+    signal(daemon, None).map_err(|errno| {
         error!("nothing was reloaded: process {daemon} cannot be told: {errno}");
-        return Termination::NotReloaded;
-    }
+        Termination::NotReloaded
+    })?;
     info!(
         "{path}{copy} is valid, plan {}: process {daemon} answers what it accepted and ends; the service manager starts it again",
         &plan.hash.as_str()[..12]
     );
-    Termination::Clean
+    Ok(())
 }
 
 /// As the next start would: with the memory that the daemon gives back.
@@ -58,7 +66,8 @@ fn planned(
     validate(source, options, policies, host).map(|validated| validated.plan)
 }
 
-fn hang_up(daemon: u32) -> Result<(), Errno> {
+/// None: only looks whether it could be sent.
+fn signal(daemon: u32, signal: impl Into<Option<Signal>>) -> Result<(), Errno> {
     let pid = i32::try_from(daemon).map_err(|_| Errno::ESRCH)?;
-    kill(Pid::from_raw(pid), Signal::SIGHUP)
+    kill(Pid::from_raw(pid), signal)
 }

@@ -33,6 +33,7 @@ mod strangers;
 mod support;
 mod tensors;
 mod verified;
+mod versions;
 mod virtual_time;
 mod watchdog;
 mod weight_cache;
