@@ -81,14 +81,19 @@ fn times(overload: f64) -> String {
     if overload == 1.0 {
         "at the cameras' own rates".to_owned()
     } else {
-        format!("at {overload} times the rates")
+        format!("at {} times the rates", rounded(overload))
     }
+}
+
+/// To hundredths: a busy machine divides rates by any number.
+fn rounded(rate: f64) -> f64 {
+    (rate * 100.0).round() / 100.0
 }
 
 fn load(role: &CameraRole, run: &Run, row: &Row) -> String {
     let camera = &row.now;
     let rate = match role.fps {
-        Some(fps) => format!("{} frames/s", fps * run.overload),
+        Some(fps) => format!("{} frames/s", rounded(fps * run.overload)),
         None => times(run.overload),
     };
     let kept = if camera.has_deadlines() {
@@ -184,7 +189,7 @@ fn depth(role: &CameraRole, runs: &[Run]) -> Figure {
             let percent = *count as f64 * 100.0 / all.max(1) as f64;
             (percent, Colour::of_exit(exit, EXITS.len()))
         };
-        let name = format!("{} x", run.overload);
+        let name = format!("{} x", rounded(run.overload));
         Some((name, counts.iter().enumerate().map(part).collect()))
     };
     let shares = Shares {
