@@ -233,10 +233,13 @@ mod tests {
             file("7/task/8/stat", &stat("grabber", 50, 1)),
             file("7/task/8/status", status),
             file("9/task/9/stat", &stat("private", 0, 0)),
+            file("11/comm", "punctuald"),
+            file("11/task/12/status", "Name:\tsecret\nCpus_allowed_list:\t3"),
         ];
         let machine = Machine::recorded(&record.concat());
         let rivals = machine.rivals();
         assert_eq!(rivals.rivals.len(), 1);
+        assert_eq!(rivals.daemons.len(), 1);
         assert!(rivals.unseen.is_some(), "nothing of the kernel's is there");
         let again = machine.record();
         assert!(

@@ -137,7 +137,7 @@ impl Subject {
                 "two threads on siblings of one core halve each other's speed; profiles were measured alone"
             }
             Self::Rivals => {
-                "a real-time thread of the same or a higher priority keeps its core for as long as it likes, and the daemon's threads there do not run"
+                "a real-time thread of the same or a higher priority keeps its core for as long as it likes, and the daemon's threads there do not run; another daemon's stages take their time from this one's"
             }
             Self::Interrupts => "their handlers run before any thread there, in bursts",
             Self::Balancer => {
