@@ -28,7 +28,12 @@ impl Rule for NoSuchBoard {
     }
 
     fn help(&self) -> String {
-        format!("use \"host\", or write boards/{}.toml", self.board)
+        let names: Vec<&str> = Board::builtin_names().collect();
+        format!(
+            "use one of {}, or write boards/{}.toml",
+            names.join(", "),
+            self.board
+        )
     }
 
     fn is_about_a_file(&self) -> bool {
