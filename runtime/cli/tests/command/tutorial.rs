@@ -57,7 +57,7 @@ fn train(typist: &Typist, data: &str) {
 fn the_tutorial_leads_from_pictures_to_drawn_answers() {
     let mut typist = Typist::new("tutorial", others);
     let printed = typist.types(&page());
-    assert!(printed.contains("holds"), "the load: {printed}");
+    assert!(printed.contains("times the rates"), "the load: {printed}");
     let drawn = fs::read_dir(typist.folder.join("answers")).expect("a folder");
     assert!(drawn.count() > 0);
     for page in ["calibration.html", "load.html"] {
