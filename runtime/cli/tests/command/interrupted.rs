@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use punctual_platform::clock;
 
-use crate::support::{Folder, MANIFEST};
+use crate::support::{Folder, MANIFEST, is_ignored};
 
 /// More than a second would be felt; the rest is for a busy machine.
 const LIMIT_NS: u64 = 5_000_000_000;
@@ -39,14 +39,6 @@ fn interrupted(command: &mut Command, sign: &str, signal: Signal) -> (String, Op
     (said, status.code())
 }
 
-/// A signal that is ignored stays so in programs that are started from here.
-fn is_ignored(signal: Signal) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").expect("of this process");
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.expect("a mask") & (1 << (signal as u64 - 1)) != 0
-}
-
 #[test]
 fn the_demo_ends_at_once_while_it_measures_and_leaves_nothing() {
     let folder = Folder::with(MANIFEST);
@@ -67,7 +59,7 @@ fn the_demo_ends_at_once_while_it_measures_and_leaves_nothing() {
 fn a_measurement_ends_at_once_and_says_so() {
     let folder = Folder::with(MANIFEST);
     for (signal, expected) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
-        if is_ignored(signal) {
+        if is_ignored(signal as i32) {
             eprintln!("skipped: {signal} is ignored here, as in the background of a shell");
             continue;
         }

@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
-use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit, wait_for};
+use crate::support::{Daemon, Folder, MANIFEST, connect, is_ignored, result, submit, wait_for};
+use nix::libc;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };

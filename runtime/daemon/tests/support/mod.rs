@@ -19,6 +19,14 @@ use punctual_platform::clock;
 /// Longer than anything here takes, even on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
+/// Whether a signal of this number is ignored: it stays so in programs that are started from here.
+pub fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").expect("of this process");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.expect("a mask") & (1 << (signal - 1)) != 0
+}
+
 /// Two tasks, real-time and best-effort, two places each.
 pub const MANIFEST: &str = r#"
 [daemon]
