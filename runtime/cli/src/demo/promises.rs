@@ -83,7 +83,7 @@ pub fn prepare(folder: &Folder, recorder: &str, again: bool) -> Result<Promises,
 }
 
 /// Why the manifest cannot be promised; none: it can.
-fn problem(manifest: &Path) -> Result<Option<StartupError>, DemoError> {
+pub fn problem(manifest: &Path) -> Result<Option<StartupError>, DemoError> {
     let daemon = punctual_daemon::Options {
         manifest: Some(manifest.to_owned()),
         ..punctual_daemon::Options::default()
