@@ -26,8 +26,8 @@ EXAMPLES:
   punctual status --quiet                        # for scripts: the code says it
 
 Without --socket it is the daemon of this machine, if there is one. All counts are since its start, or of the time that --for
-waits: what was grave once stays grave since the start, so monitoring uses --for. The largest times of stages and overruns are
-always since the start. PATH is a field of the report that --json prints, parts separated by `/`; an element of a list is called
+waits: what was grave once stays grave since the start, so monitoring uses --for. The largest times of stages and overruns,
+what each client counted, lending, and times of decisions are always since the start. PATH is a field of the report that --json prints, parts separated by `/`; an element of a list is called
 by its name or its position, a stage by model/stage/batch/partition. A wrong path is answered with those that there are.
 
 JSON: the report, and `troubles`: [{gravity, what, remedy}].

@@ -1,13 +1,13 @@
 //! A report whose counts are of the time after an earlier one.
 
 use punctual_daemon::{
-    FailedReport, LatencyReport, PartitionReport, RejectedReport, Report, SlackReport, StageReport,
-    StallsReport, TaskReport,
+    FailedReport, GpuReport, LatencyReport, PartitionReport, RecorderReport, RejectedReport,
+    Report, SlackReport, StageReport, StallsReport, TaskReport,
 };
 
 /// `now`, with what was counted after `before`; all that was counted if that is of another daemon, or not earlier. What is of a
-/// moment (clients, memory, threads, whether a task is demoted) stays as it is in `now`, and so do the largest times of stages
-/// and overruns: they are since the daemon's start.
+/// moment (memory, threads, whether a task is demoted) stays as it is in `now`. So does what is since the daemon's start: the
+/// largest times of stages and overruns, times of decisions and loads of weights, and what clients and lenders counted.
 pub fn since(before: &Report, now: &Report) -> Report {
     let mut now = now.clone();
     let same_daemon = (before.pid, before.ready_ns) == (now.pid, now.ready_ns);
@@ -51,13 +51,10 @@ pub fn since(before: &Report, now: &Report) -> Report {
     }
     stalls(&mut now.host_stalls, &before.host_stalls, start_ns);
     if let (Some(now), Some(before)) = (&mut now.gpu, &before.gpu) {
-        take(&mut now.faults, before.faults);
+        gpu(now, before);
     }
     if let (Some(now), Some(before)) = (&mut now.recorder, &before.recorder) {
-        take_all([
-            (&mut now.failed, before.failed),
-            (&mut now.steps_lost, before.steps_lost),
-        ]);
+        recorder(now, before);
     }
     now
 }
@@ -149,6 +146,36 @@ fn partition(now: &mut PartitionReport, before: &PartitionReport) {
         (&mut now.failed, before.failed),
         (&mut now.busy_us, before.busy_us),
         (&mut now.best_effort_us, before.best_effort_us),
+    ]);
+}
+
+fn gpu(now: &mut GpuReport, before: &GpuReport) {
+    take_all([
+        (&mut now.launches, before.launches),
+        (&mut now.evictions, before.evictions),
+        (&mut now.resumed, before.resumed),
+        (&mut now.begun_again, before.begun_again),
+        (&mut now.overdue, before.overdue),
+        (&mut now.faults, before.faults),
+        (&mut now.restarts, before.restarts),
+        (&mut now.restarts_failed, before.restarts_failed),
+        (&mut now.filled, before.filled),
+        (&mut now.fillers_waited, before.fillers_waited),
+        (&mut now.fillers_called_off, before.fillers_called_off),
+    ]);
+}
+
+fn recorder(now: &mut RecorderReport, before: &RecorderReport) {
+    take_all([
+        (&mut now.written, before.written),
+        (&mut now.failed, before.failed),
+        (&mut now.steps, before.steps),
+        (&mut now.steps_lost, before.steps_lost),
+        (&mut now.sent_lost, before.sent_lost),
+        (&mut now.seconds_lost, before.seconds_lost),
+        (&mut now.differing, before.differing),
+        (&mut now.pictures, before.pictures),
+        (&mut now.pictures_left_out, before.pictures_left_out),
     ]);
 }
 

@@ -131,8 +131,8 @@ pub enum FeedError {
 pub struct Feeder {
     client: Client,
     frames: Frames,
-    /// How many frames of the task's were before its next.
-    shown: usize,
+    /// Number of its next frame.
+    next: usize,
     vectors: Vec<(String, Vec<f32>)>,
     tally: Tally,
 }
@@ -149,7 +149,7 @@ impl Feeder {
             vectors: vectors.collect(),
             client,
             frames,
-            shown: number,
+            next: number,
             tally: Tally::default(),
         }
     }
@@ -211,7 +211,7 @@ impl Feeder {
             self.tally.skipped += 1;
             return Ok(());
         };
-        let (pixels, frame) = (slot.pixels(), self.frames.at(self.shown));
+        let (pixels, frame) = (slot.pixels(), self.frames.at(self.next));
         let bytes = pixels.len().min(frame.len());
         pixels[..bytes].copy_from_slice(&frame[..bytes]);
         for (name, values) in &self.vectors {
@@ -219,7 +219,7 @@ impl Feeder {
                 .expect("as the daemon describes it");
         }
         slot.submit(captured_ns, None, self.frames.crop())?;
-        self.shown += 1;
+        self.next += 1;
         self.tally.submitted += 1;
         Ok(())
     }

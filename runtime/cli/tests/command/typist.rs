@@ -73,7 +73,7 @@ impl Typist {
                 let own = own.iter().filter(|_| !rest.contains(&"--socket"));
                 // How this machine does that does other things too is not judged.
                 let codes: &[i32] = if *command == "ask" { &[0] } else { &[0, 1] };
-                self.ran(punctual().arg(command).args(rest).args(own), codes)
+                self.run_to_code(punctual().arg(command).args(rest).args(own), codes)
             }
             ["punctual", rest @ ..] => self.run(punctual().args(rest)),
             other => (self.others)(self, other),
@@ -82,10 +82,10 @@ impl Typist {
 
     /// Runs a command in the folder; what it prints.
     pub fn run(&self, command: &mut Command) -> String {
-        self.ran(command, &[0])
+        self.run_to_code(command, &[0])
     }
 
-    fn ran(&self, command: &mut Command, codes: &[i32]) -> String {
+    fn run_to_code(&self, command: &mut Command, codes: &[i32]) -> String {
         let output = command.current_dir(&self.folder).output();
         let Output {
             status,
