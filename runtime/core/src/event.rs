@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::Failure;
 use crate::ids::{
-    ActionId, BATCH_MAX, ClientId, Confidence, PartitionId, RequestId, TaskId, Ticket,
+    ActionId, BATCH_MAX, ClientId, Confidence, ModelId, PartitionId, RequestId, TaskId, Ticket,
 };
 use crate::time::{Instant, Nanos};
 
@@ -59,6 +59,19 @@ pub enum Event {
         /// True: its threads are ready to run and do not; false: they run.
         starved: bool,
     },
+    /// How much of a model its device can run from now on, while a start goes on.
+    Readiness(Readiness),
+}
+
+/// How much of a model a device can run. Until something is said of a model, all of it runs as it was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readiness {
+    pub model: ModelId,
+    /// The number of its first stages that can run; 0: none.
+    pub stages: u8,
+    /// Whether they run as they were measured. If not, general solutions stand in for those that were chosen by
+    /// measuring: the answers are as good, and the budgets do not hold.
+    pub as_measured: bool,
 }
 
 /// A validated submission.

@@ -124,7 +124,7 @@ pub use config::{
 };
 pub use counters::Counters;
 pub use error::{ConfigError, SPAN_MAX, StateError};
-pub use event::{Answer, Arrival, Event, Finished};
+pub use event::{Answer, Arrival, Event, Finished, Readiness};
 pub use ids::{
     ActionId, BATCH_MAX, ClientId, Confidence, ModelId, PartitionId, RequestId, STAGES_MAX,
     StageId, TaskId, Ticket,

@@ -109,7 +109,8 @@ impl Flows {
             | Event::Tick
             | Event::Drain
             | Event::Shed { .. }
-            | Event::Starved { .. } => Vec::new(),
+            | Event::Starved { .. }
+            | Event::Readiness(_) => Vec::new(),
         }
     }
 

@@ -27,6 +27,7 @@ pub(crate) const fn event(event: &Event) -> &'static str {
         Event::Drain => "drain",
         Event::Shed { .. } => "shed",
         Event::Starved { .. } => "starved",
+        Event::Readiness(_) => "readiness",
     }
 }
 

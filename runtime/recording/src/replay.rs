@@ -171,6 +171,7 @@ fn is_of(event: &Event, config: &Config) -> bool {
     match event {
         Event::Arrived(arrival) => arrival.task.index() < config.tasks.len(),
         Event::Starved { partition, .. } => partition.index() < config.partitions.len(),
+        Event::Readiness(readiness) => readiness.model.index() < config.models.len(),
         _ => true,
     }
 }

@@ -246,7 +246,11 @@ impl Reader<'_> {
                     self.log.holds.push((since, now));
                 }
             }
-            Event::Arrived(_) | Event::Tick | Event::Drain | Event::Starved { .. } => {}
+            Event::Arrived(_)
+            | Event::Tick
+            | Event::Drain
+            | Event::Starved { .. }
+            | Event::Readiness(_) => {}
         }
     }
 

@@ -249,6 +249,7 @@ impl Punctual {
             Event::Starved { partition, starved } => {
                 self.partitions[partition.index()].set_starved(*starved);
             }
+            Event::Readiness(_) => {}
         }
     }
 

@@ -175,6 +175,7 @@ impl<R: BaselineRules> Baseline<R> {
             Event::Starved { partition, starved } => {
                 self.runner.starved[partition.index()] = *starved;
             }
+            Event::Readiness(_) => {}
         }
     }
 

@@ -169,6 +169,7 @@ impl Follower {
                 let (partition, starved) = (*partition, *starved);
                 self.note(What::Starved { partition, starved }, sink);
             }
+            Event::Readiness(_) => {}
         }
         None
     }

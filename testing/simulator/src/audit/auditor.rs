@@ -195,6 +195,7 @@ impl Auditor {
                     self.starved.remove(partition)
                 };
             }
+            Event::Readiness(_) => {}
         }
     }
 
