@@ -10,6 +10,7 @@ use punctual_core::{
 use super::claims::{Broken, Claims, Gap, everything_once, is_real_time};
 use super::demotion::Conduct;
 use super::floor::Floor;
+use super::readiness::Loaded;
 use super::request_log::{Key, Place, RequestLog, Submission, key};
 use super::violation::{Findings, Violation};
 use super::weights::Memory;
@@ -54,6 +55,7 @@ pub struct Auditor {
     pub(super) memory: Memory,
     pub(super) claims: Claims,
     pub(super) conduct: Conduct,
+    pub(super) loaded: Loaded,
     pub(super) findings: Findings,
     /// Members of the action that failed in this step.
     pub(super) failed: Vec<RequestId>,
@@ -100,6 +102,7 @@ impl Auditor {
             memory: Memory::new(config),
             claims: Claims::new(config, punctual),
             conduct: Conduct::new(contract.demotion),
+            loaded: Loaded::default(),
             findings: Findings::default(),
             failed: Vec::new(),
             draining: false,
@@ -195,7 +198,7 @@ impl Auditor {
                     self.starved.remove(partition)
                 };
             }
-            Event::Readiness(_) => {}
+            Event::Readiness(said) => self.said_ready(said),
         }
     }
 
