@@ -9,7 +9,7 @@ use punctual_core::{
     Delivery, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, Scheduler, StageConfig,
     StageId, StageTime, TaskConfig, TaskId, Units, Weights,
 };
-use punctual_device::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec, Start};
 use punctual_device_cpu::{CpuDevice, StartError};
 use punctual_executor::{Events, drive};
 use punctual_kernels::Isa;
@@ -200,6 +200,7 @@ fn measure(options: &Options, folder: &Path) -> Result<Report, Error> {
             core: None,
             priority: None,
         }),
+        start: Start::Whole,
     };
     let bell = Arc::new(Doorbell::new());
     let began = clock::now_ns();

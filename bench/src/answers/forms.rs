@@ -8,7 +8,9 @@ use hdrhistogram::Histogram;
 use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId, Window,
 };
-use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, SubmitError};
+use punctual_device::{
+    Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start, SubmitError,
+};
 use punctual_device_cpu::{CpuDevice, StartError};
 use punctual_model::{
     AnswerKind, Conv2d, Exit, InputSpec, Network, Operator, OperatorKind, Output, OutputLayout,
@@ -218,6 +220,7 @@ pub fn measure(form: &Form, core: usize, rounds: u32) -> Result<Times, FormError
         partitions: &[PartitionSpec::on_cores("main", vec![core], None)],
         request_buffers: AREAS as u16,
         cache: None,
+        start: Start::Whole,
     };
     let mut device = CpuDevice::start(&spec, bell.clone())?;
     // Where that is not granted, the copy's caches are another core's.

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use punctual_device::{DeviceSpec, HostedDevice as _, ModelSpec};
+use punctual_device::{DeviceSpec, HostedDevice as _, ModelSpec, Start};
 use punctual_device_cpu::CpuDevice;
 use punctual_model::Network;
 use punctual_platform::Doorbell;
@@ -83,6 +83,7 @@ pub fn cpu(network: &Network, count: usize) -> Rig<CpuDevice> {
         partitions: &partitions(count),
         request_buffers: BUFFERS,
         cache: None,
+        start: Start::Whole,
     };
     let device = CpuDevice::start(&spec, bell.clone()).expect("it starts");
     let inputs = device.shell().input_buffers();

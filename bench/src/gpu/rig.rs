@@ -7,7 +7,9 @@ use punctual_core::{
     StageId, Window,
 };
 use punctual_device::pool::Wait;
-use punctual_device::{Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec};
+use punctual_device::{
+    Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Start,
+};
 use punctual_device_cuda::driver::{Attribute, Gpu};
 use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
@@ -79,6 +81,7 @@ impl Rig<CudaDevice> {
             partitions: &partitions(setup.partitions()),
             request_buffers: BUFFERS,
             cache: None,
+            start: Start::Whole,
         };
         let cuda = CudaSpec {
             division: setup.division.clone(),

@@ -4,7 +4,7 @@
 use emulated_cuda::Pace;
 use punctual_core::{Config, Criticality, Nanos, PunctualConfig, StageId, StageTime, Units};
 use punctual_device::pool::Wait;
-use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec, Start};
 use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
 use punctual_device_cuda::{Counts, CudaSpec, Division, Watchdog};
 use punctual_evaluation::experiments::disb::{DEADLINE, WORKLOADS};
@@ -221,6 +221,7 @@ fn figures(
         partitions: &partitions,
         request_buffers: config.request_buffers,
         cache: None,
+        start: Start::Whole,
     };
     let cuda = cuda(&machine, &config, networks, way);
     let answers = Answers::new(Samples::new(&scenario), config.request_buffers);

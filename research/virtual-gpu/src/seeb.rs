@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use emulated_cuda::{BegunLaunch, LaunchCost, Pace};
 use punctual_core::{Config, Infer, Nanos, PartitionConfig, PolicySpec};
-use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec, Start};
 use punctual_device_cuda::lower::{Program, Target};
 use punctual_device_cuda::{CudaSpec, Division, Watchdog};
 use punctual_evaluation::experiments::seeb::{TRACES, largest};
@@ -143,6 +143,7 @@ fn by_the_daemon(scenario: &Scenario, policy: &dyn PolicySpec) -> Result<Outcome
         partitions: &partitions,
         request_buffers: config.request_buffers,
         cache: None,
+        start: Start::Whole,
     };
     let cuda = CudaSpec {
         division: Division::Tpcs {

@@ -6,7 +6,7 @@ use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, Nanos, PartitionId,
     PunctualConfig, RequestId, StageId, StageTime, Window,
 };
-use punctual_device::{Device, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device::{Device, DeviceSpec, ModelSpec, PartitionSpec, Start};
 use punctual_device_cuda::{CudaSpec, Division};
 use punctual_model::Network;
 use punctual_recording::replay::replay;
@@ -66,6 +66,7 @@ fn gpu_that_answers(
         partitions: &partitions,
         request_buffers,
         cache: None,
+        start: Start::Whole,
     };
     let cuda = CudaSpec {
         division: Division::Tpcs {

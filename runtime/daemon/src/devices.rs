@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_core::{ModelId, PartitionId, SPAN_MAX};
 use punctual_device::{
-    CacheSpec, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider,
+    CacheSpec, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider, Start,
 };
 use punctual_device_cpu::CpuProvider;
 use punctual_device_cuda::kernel_padding::{KernelPaddingSpec, LaunchTimes};
@@ -117,6 +117,7 @@ impl<'a> Part<'a> {
             partitions: &self.partitions,
             request_buffers: self.request_buffers,
             cache: self.cache,
+            start: Start::Whole,
         }
     }
 }

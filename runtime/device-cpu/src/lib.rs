@@ -25,7 +25,7 @@
 //! use punctual_core::{ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId};
 //! use punctual_core::{RequestId, StageId, Window};
 //! use punctual_conformance::networks;
-//! use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+//! use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start};
 //! use punctual_device_cpu::CpuDevice;
 //! use punctual_platform::Doorbell;
 //!
@@ -37,6 +37,7 @@
 //!         partitions: &[PartitionSpec::on_cores("main", vec![0], None)],
 //!         request_buffers: 4,
 //!         cache: None,
+//!         start: Start::Whole,
 //!     },
 //!     bell.clone(),
 //! )?;

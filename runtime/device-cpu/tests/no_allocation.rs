@@ -8,7 +8,9 @@ use punctual_conformance::networks;
 use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId, Window,
 };
-use punctual_device::{CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+use punctual_device::{
+    CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start,
+};
 use punctual_device_cpu::CpuDevice;
 use punctual_model::{OutputLayout, SolutionChoice};
 use punctual_platform::areas::Area;
@@ -132,6 +134,7 @@ fn nothing_is_allocated_after_the_start() {
             core: None,
             priority: None,
         }),
+        start: Start::Whole,
     };
     let device = CpuDevice::start(&spec, bell.clone()).expect("starts");
     assert!(device.solution_memory(ModelId(0)).scratch_bytes > 0);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use emulated_cuda::{After, Config, Emulator, LaunchRecord};
 use punctual_conformance::networks;
 use punctual_core::{Answer, Criticality, Event, Infer, Nanos, PartitionId};
-use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec, Start};
 use punctual_device_cuda::driver::Context;
 use punctual_device_cuda::kernel_padding::{
     KernelPaddingError, KernelPaddingSpec, LaunchTime, LaunchTimes,
@@ -313,6 +313,7 @@ fn a_device_that_cannot_change_masks_does_not_fill() {
         partitions: &partitions(2),
         request_buffers: 8,
         cache: None,
+        start: Start::Whole,
     };
     let _emulator = Emulator::start(&Config::default()).expect("the emulated driver");
     let refused = |division, fillers| {
@@ -364,6 +365,7 @@ fn a_filler_has_a_leader_of_its_own() {
         partitions: &partitions,
         request_buffers: 8,
         cache: None,
+        start: Start::Whole,
     };
     let _emulator = Emulator::start(&Config::default()).expect("the emulated driver");
     let cuda = CudaSpec {

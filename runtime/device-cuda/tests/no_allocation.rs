@@ -12,7 +12,7 @@ use punctual_conformance::networks;
 use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId, Window,
 };
-use punctual_device::{CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec};
+use punctual_device::{CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, Start};
 use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::{CudaDevice, CudaSpec, Division};
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
@@ -125,6 +125,7 @@ fn nothing_is_allocated_after_the_start() {
             core: None,
             priority: None,
         }),
+        start: Start::Whole,
     };
     let bell = Arc::new(Doorbell::new());
     let device = begin(&spec, &cuda, bell.clone()).expect("starts");

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use punctual_conformance::{Subject, networks, suite};
-use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec, Start};
 use punctual_device_ort::{Library, LibraryError, OrtDevice, StartError, named};
 use punctual_platform::Doorbell;
 
@@ -130,6 +130,7 @@ fn paged_weights_are_refused_with_the_models_name() {
             core: None,
             priority: None,
         }),
+        start: Start::Whole,
     };
     let library = Library::load(None).expect("the library that the environment names");
     let started = OrtDevice::start(library, &spec, Arc::new(Doorbell::new()));

@@ -18,7 +18,8 @@ use thiserror::Error;
 ///
 /// Weights of paged models are loaded and unloaded by [`load`](Self::load) and
 /// [`unload`](Self::unload), which is the core's decision; actions of a model are taken only while
-/// its weights are there.
+/// its weights are there. Pinned ones may come by themselves, after the device has started:
+/// [`Start`](crate::Start) tells how it says so.
 ///
 /// The device rings the doorbell that it was started with after each event it has ready.
 pub trait Device {
@@ -98,6 +99,16 @@ pub enum SubmitError {
         /// The largest (`PartitionSpec::batch_max`).
         limit: u8,
     },
+    /// A start in turn has not come to the stage yet, or could not load it.
+    #[error(
+        "stage {} of model {} is not ready: use it after the `Readiness` that says so", .stage.0, .model.0
+    )]
+    StageNotReady {
+        /// Which model.
+        model: ModelId,
+        /// The stage asked for.
+        stage: StageId,
+    },
     /// The model's weights are not on the device (any more, or yet).
     #[error("the weights of model {} are not resident: use them between `Loaded` and `Unload`", .0.0)]
     NotResident(ModelId),
@@ -160,6 +171,7 @@ impl SubmitError {
             Self::UnknownModel(_) => Self::UnknownModel(model),
             Self::UnknownStage { stage, .. } => Self::UnknownStage { model, stage },
             Self::UnknownBatch { batch, .. } => Self::UnknownBatch { model, batch },
+            Self::StageNotReady { stage, .. } => Self::StageNotReady { model, stage },
             Self::NotResident(_) => Self::NotResident(model),
             Self::Pinned(_) => Self::Pinned(model),
             Self::AlreadyLoaded(_) => Self::AlreadyLoaded(model),

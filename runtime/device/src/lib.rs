@@ -55,4 +55,4 @@ pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter, Ve
 pub use residency::Residency;
 pub use set::{DeviceSet, LoadFailures};
 pub use shell::{HostedDevice, Shell};
-pub use spec::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec, SpecError};
+pub use spec::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec, SpecError, Start, StartStep};

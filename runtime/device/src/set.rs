@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
-use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId};
+use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId, Readiness};
 use punctual_platform::Missing;
 use punctual_platform::heartbeat::Pulse;
 
@@ -21,6 +21,8 @@ use crate::weights::LoadFailure;
 pub struct DeviceSet<D: ?Sized = dyn HostedDevice + Send> {
     devices: Vec<Box<D>>,
     models: Box<[Route]>,
+    /// What the caller calls each device's models.
+    names: Box<[Box<[ModelId]>]>,
     /// None: on a device that no model is on, and that is not there.
     partitions: Box<[Option<Route>]>,
     /// Whose event was polled last: the next one's turn comes first, so that none waits behind a busy one.
@@ -57,8 +59,15 @@ impl<D: Device + ?Sized> DeviceSet<D> {
     /// If a position is that of no device.
     #[must_use]
     pub fn new(devices: Vec<Box<D>>, models: &[usize], partitions: &[Option<usize>]) -> Self {
+        let names = (0..devices.len()).map(|device| {
+            let ids = (0..).map(ModelId).zip(models);
+            let there = ids.filter(|&(_, home)| *home == device);
+            there.map(|(id, _)| id).collect()
+        });
+        let names = names.collect();
         let models = routes(devices.len(), models.iter().copied().map(Some));
         Self {
+            names,
             models: models.into_iter().flatten().collect(),
             partitions: routes(devices.len(), partitions.iter().copied()).into(),
             polled: devices.len().saturating_sub(1),
@@ -130,20 +139,17 @@ impl DeviceSet {
     /// Why loads fail from now on, to be asked by an ordinary thread; those of devices without a listener so far.
     #[must_use]
     pub fn load_failures(&mut self) -> LoadFailures {
-        let models = &self.models;
-        let devices = self.devices.iter_mut().enumerate();
-        let failures = devices.filter_map(|(position, device)| {
-            let there = (0..).map(ModelId).zip(models);
-            let there = there.filter(|(_, route)| route.device == position);
+        let devices = self.devices.iter_mut().zip(&self.names);
+        let failures = devices.filter_map(|(device, names)| {
             let failures = device.shell_mut().load_failures()?;
-            Some((failures, there.map(|(id, _)| id).collect()))
+            Some((failures, names.clone()))
         });
         LoadFailures(failures.collect())
     }
 }
 
 /// Why weights could not be loaded, device by device, with the ids that the caller gave each one's models.
-pub struct LoadFailures(Vec<(Receiver<LoadFailure>, Vec<ModelId>)>);
+pub struct LoadFailures(Vec<(Receiver<LoadFailure>, Box<[ModelId]>)>);
 
 impl LoadFailures {
     /// Those since the last time, by the caller's names.
@@ -194,14 +200,20 @@ impl<D: Device + ?Sized> Device for DeviceSet<D> {
         }
     }
 
-    /// Actions have the caller's names on all devices, and events name nothing else.
+    /// Actions have the caller's names on all devices; one event names a model.
     fn poll(&mut self) -> Option<Event> {
         let count = self.devices.len();
         for turn in 1..=count {
             let position = (self.polled + turn) % count;
             if let Some(event) = self.devices[position].poll() {
                 self.polled = position;
-                return Some(event);
+                return Some(match event {
+                    Event::Readiness(of) => Event::Readiness(Readiness {
+                        model: self.names[position][of.model.index()],
+                        ..of
+                    }),
+                    event => event,
+                });
             }
         }
         None

@@ -169,6 +169,10 @@ impl Shell {
             });
         }
         self.residency.check_use(infer.model)?;
+        let (model, stage) = (infer.model, infer.stage);
+        if !self.weights.is_ready(model, stage) {
+            return Err(SubmitError::StageNotReady { model, stage });
+        }
         if is_full {
             Err(SubmitError::Busy(infer.partition))
         } else {
@@ -226,6 +230,9 @@ impl<D: HostedDevice + ?Sized> Device for D {
 
     fn poll(&mut self) -> Option<Event> {
         let shell = self.shell_mut();
-        shell.poll_load().or_else(|| shell.poll_stage())
+        let readiness = shell.weights.poll_readiness().map(Event::Readiness);
+        readiness
+            .or_else(|| shell.poll_load())
+            .or_else(|| shell.poll_stage())
     }
 }

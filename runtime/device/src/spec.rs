@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use punctual_core::BATCH_MAX;
+use punctual_core::{BATCH_MAX, ModelId};
 use punctual_model::{Network, OutputLayout, SolutionChoice, WeightImage};
 use thiserror::Error;
 
@@ -17,12 +17,56 @@ pub struct DeviceSpec<'a> {
     pub request_buffers: u16,
     /// Where the weights of paged models come and go; none: there are no such models.
     pub cache: Option<CacheSpec>,
+    /// Whether the pinned models are there when the device is, or come afterwards.
+    pub start: Start<'a>,
+}
+
+/// When a device has its pinned models. Paged ones come by [`Device::load`](crate::Device::load) in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start<'a> {
+    /// All of them are there, as they were measured, when the device is. No [`Event::Readiness`] says so.
+    ///
+    /// [`Event::Readiness`]: punctual_core::Event::Readiness
+    #[default]
+    Whole,
+    /// The device is there at once, and loads step after step while it serves what is there already; then what no step
+    /// names, model after model. [`cache`](DeviceSpec::cache) says which thread loads, also where no model is paged;
+    /// without one it is an ordinary thread, wherever the kernel likes.
+    ///
+    /// It says how far it is by [`Event::Readiness`], of each model in the order in which that becomes true:
+    /// - With `stages: 0` first, of every model that comes in turn; these events are there when the device is, so that
+    ///   whoever polls until there is none knows of all.
+    /// - After each stage whose weights and code are there; a stage that needs nothing more than the ones before it may
+    ///   be said with them. `stages` never falls.
+    /// - `as_measured` is false as long as a solution that was chosen by measuring for one of these stages is not
+    ///   prepared and a general one stands in for it. It may become false again with a further stage. The last event
+    ///   of a model that was loaded says all of its stages, `as_measured`.
+    ///
+    /// An action of a stage that is not there is refused ([`SubmitError::StageNotReady`]). If something of a model
+    /// cannot be loaded, a [`LoadFailure`] says why; the model stays at the stages that it has, and the others go on.
+    ///
+    /// A device that cannot load in turn starts whole: no event of it is about readiness, and until there is one of a
+    /// model, all of it runs.
+    ///
+    /// [`Event::Readiness`]: punctual_core::Event::Readiness
+    /// [`SubmitError::StageNotReady`]: crate::SubmitError::StageNotReady
+    /// [`LoadFailure`]: crate::weights::LoadFailure
+    InTurn(&'a [StartStep]),
+}
+
+/// A step of a start in turn: load a model's first stages, as far as earlier steps have not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartStep {
+    pub model: ModelId,
+    /// How many of its first stages; all, if it has fewer.
+    pub stages: u8,
 }
 
 /// Memory for the weights of paged models, and the thread that fills it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheSpec {
-    /// How many pages of [`PAGE_BYTES`](punctual_model::PAGE_BYTES) (`Config::pages`).
+    /// How many pages of [`PAGE_BYTES`](punctual_model::PAGE_BYTES) (`Config::pages`); 0 if the thread only serves a
+    /// start in turn.
     pub pages: u32,
     /// The core of the thread that loads; none: wherever the kernel likes.
     pub core: Option<usize>,
@@ -144,6 +188,14 @@ pub enum SpecError {
     /// Nothing to run, or nowhere to run it.
     #[error("a device needs at least one {0}")]
     Empty(Part),
+    /// A step of the start loads a model that there is not.
+    #[error("the start loads model {}, and there are {models}: name one of them", .model.0)]
+    StartsUnknown {
+        /// Which model.
+        model: ModelId,
+        /// How many there are.
+        models: usize,
+    },
     /// A paged model, and nowhere to page it to.
     #[error("the weights of `{0}` are paged: give the device a cache for them")]
     NoCache(String),
@@ -247,7 +299,19 @@ impl DeviceSpec<'_> {
                 return Err(SpecError::NoCache(model.network.name.clone()));
             }
         }
+        self.validate_start()?;
         self.validate_partitions()
+    }
+
+    fn validate_start(&self) -> Result<(), SpecError> {
+        let Start::InTurn(steps) = self.start else {
+            return Ok(());
+        };
+        let models = self.models.len();
+        let unknown = steps.iter().find(|step| step.model.index() >= models);
+        unknown.map_or(Ok(()), |&StartStep { model, .. }| {
+            Err(SpecError::StartsUnknown { model, models })
+        })
     }
 
     fn validate_partitions(&self) -> Result<(), SpecError> {
@@ -293,6 +357,7 @@ mod tests {
             partitions,
             request_buffers: 1,
             cache: None,
+            start: Start::Whole,
         };
         spec.validate_partitions()
     }
@@ -325,6 +390,26 @@ mod tests {
         let both = PartitionSpec::on_cores("both", vec![0, 1], Some(40));
         assert!(!one.shares_leader_with(&both));
         assert_eq!(checked(&[one, both]), Ok(()));
+    }
+
+    #[test]
+    fn a_start_that_names_a_model_that_there_is_not_is_refused() {
+        let step = |model| StartStep {
+            model: ModelId(model),
+            stages: 1,
+        };
+        let spec = DeviceSpec {
+            models: &[],
+            partitions: &[],
+            request_buffers: 1,
+            cache: None,
+            start: Start::InTurn(&[step(3)]),
+        };
+        let unknown = SpecError::StartsUnknown {
+            model: ModelId(3),
+            models: 0,
+        };
+        assert_eq!(spec.validate_start(), Err(unknown));
     }
 
     #[test]

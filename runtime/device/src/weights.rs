@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, bounded};
-use punctual_core::{ActionId, ModelId, Nanos};
+use punctual_core::{ActionId, ModelId, Nanos, Readiness, StageId};
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, Missing, allocator};
 
@@ -28,6 +28,17 @@ pub trait WeightStore: Send {
 
     /// The next load that has ended. A failed one has given its pages back.
     fn poll(&mut self) -> Option<Loaded>;
+
+    /// Whether a stage of a pinned model can run. Always after a whole start.
+    fn is_ready(&self, model: ModelId, stage: StageId) -> bool {
+        let _ = (model, stage);
+        true
+    }
+
+    /// The next change of how much of a pinned model can run, oldest first. None after a whole start.
+    fn poll_readiness(&mut self) -> Option<Readiness> {
+        None
+    }
 }
 
 /// The store of a device on which all weights are pinned.

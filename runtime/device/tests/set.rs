@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use punctual_core::{
     ACCURACY_BINS, ActionId, Answer, BatchTime, Criticality, Event, Infer, Instant, ModelConfig,
-    ModelId, Nanos, PartitionConfig, PartitionId, RequestId, StageConfig, StageId, StageTime,
-    Units, Weights, Window,
+    ModelId, Nanos, PartitionConfig, PartitionId, Readiness, RequestId, StageConfig, StageId,
+    StageTime, Units, Weights, Window,
 };
 use punctual_device::{Device, DeviceSet, SubmitError};
 use punctual_simulator::virtual_device::{Course, Ending, Timing, VirtualDevice};
@@ -288,6 +288,48 @@ fn weights_come_and_go_on_the_device_of_their_model() {
         Err(SubmitError::WeightsInUse(ModelId(3)))
     );
     device.set.unload(ModelId(2)).expect("nothing uses them");
+}
+
+/// A device that starts in turn and is at one stage of its second model.
+struct Starting(Option<Event>);
+
+impl Device for Starting {
+    fn submit(&mut self, infer: &Infer) -> Result<(), SubmitError> {
+        let (model, stage) = (infer.model, infer.stage);
+        Err(SubmitError::StageNotReady { model, stage })
+    }
+
+    fn load(&mut self, _: ActionId, model: ModelId) -> Result<(), SubmitError> {
+        Err(SubmitError::Pinned(model))
+    }
+
+    fn unload(&mut self, model: ModelId) -> Result<(), SubmitError> {
+        Err(SubmitError::Pinned(model))
+    }
+
+    fn preempt(&mut self, _: PartitionId, _: ActionId) {}
+
+    fn poll(&mut self) -> Option<Event> {
+        self.0.take()
+    }
+}
+
+#[test]
+fn how_far_a_start_is_has_the_callers_names() {
+    let at = |model| {
+        Event::Readiness(Readiness {
+            model: ModelId(model),
+            stages: 1,
+            as_measured: true,
+        })
+    };
+    let devices = [None, Some(at(1))].map(|event| Box::new(Starting(event)));
+    let mut set = DeviceSet::new(devices.into(), &[1, 0, 0, 1], &[Some(0), Some(1)]);
+    assert_eq!(set.poll(), Some(at(3)));
+    assert_eq!(set.poll(), None);
+    let (model, stage) = (ModelId(3), StageId(0));
+    let refused = Err(SubmitError::StageNotReady { model, stage });
+    assert_eq!(set.submit(&infer(1, 1, 3)), refused);
 }
 
 #[test]

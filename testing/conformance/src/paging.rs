@@ -7,7 +7,7 @@ use super::Subject;
 use super::harness::Harness;
 use super::networks;
 use super::suite::{BATCHES, partitions};
-use punctual_device::{CacheSpec, Device, DeviceSpec, ModelSpec, SubmitError};
+use punctual_device::{CacheSpec, Device, DeviceSpec, ModelSpec, Start, SubmitError};
 
 const A: ModelId = ModelId(0);
 const B: ModelId = ModelId(1);
@@ -45,6 +45,7 @@ fn start<S: Subject>(subject: &S) -> Harness<S> {
                 core: None,
                 priority: None,
             }),
+            start: Start::Whole,
         },
     )
 }

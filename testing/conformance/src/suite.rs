@@ -13,7 +13,7 @@ pub use super::paging::{
 pub use super::preemption::{
     preempted_actions_can_be_run_again, preempted_actions_can_be_run_again_on,
 };
-use punctual_device::{Device, DeviceSpec, ModelSpec, PartitionSpec, SubmitError};
+use punctual_device::{Device, DeviceSpec, ModelSpec, PartitionSpec, Start, SubmitError};
 
 pub(super) const BATCHES: [u8; 4] = [1, 2, 4, 8];
 const BUFFERS: u16 = 8;
@@ -43,6 +43,7 @@ pub(super) fn start<S: Subject>(subject: &S, network: &Network, cores: &[&[usize
             partitions: &partitions(cores),
             request_buffers: BUFFERS,
             cache: None,
+            start: Start::Whole,
         },
     )
 }
@@ -147,6 +148,7 @@ pub fn request_buffers_are_used_again_by_other_models<S: Subject>(subject: &S) {
             partitions: &partitions(&[&[0]]),
             request_buffers: 1,
             cache: None,
+            start: Start::Whole,
         },
     );
     for round in 0..6 {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 use punctual_core::ModelId;
-use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start};
 use punctual_device_cpu::CpuDevice;
 use punctual_ipc::PixelFormat;
 use punctual_model::{Package, Profile, SolutionChoice};
@@ -117,6 +117,7 @@ fn with_solutions(profile: &mut Profile, package: &Package) {
         partitions: &[PartitionSpec::on_cores("main", vec![0], None)],
         request_buffers: 1,
         cache: None,
+        start: Start::Whole,
     };
     let device = CpuDevice::start(&spec, Arc::new(Doorbell::new())).expect("starts");
     profile.solution_memory = device.solution_memory(ModelId(0));

@@ -19,7 +19,7 @@ use punctual_conformance::networks;
 use punctual_device::Device;
 use punctual_device::profile::Subject;
 use punctual_device::verify;
-use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider};
+use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider, Start};
 use punctual_model::{Calibration, Footprint, Network, Package, Promises, SolutionChoice};
 
 /// Longer than any action here takes, even on a busy machine.
@@ -99,6 +99,7 @@ fn started_with(
         partitions: &[PartitionSpec::on_cores("main", vec![0, 1], priority)],
         request_buffers: 3,
         cache: None,
+        start: Start::Whole,
     };
     let isa = Isa::detect();
     let mut model = lower(isa, network, None).expect("lowers");
@@ -303,6 +304,7 @@ fn partitions_that_share_cores_take_turns_and_find_what_the_other_left() {
         ],
         request_buffers: 3,
         cache: None,
+        start: Start::Whole,
     };
     let mut device = CpuDevice::start(&spec, bell.clone()).expect("starts");
     let mut run = |id, stage, on| {

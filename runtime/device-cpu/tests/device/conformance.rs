@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_conformance::{Subject, networks, suite};
 use punctual_core::ModelId;
-use punctual_device::{CacheSpec, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+use punctual_device::{CacheSpec, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start};
 use punctual_device_cpu::{CpuDevice, ONE_CORE};
 use punctual_model::{Network, Package, SolutionChoice, SolutionMemory, Stage};
 use punctual_platform::Doorbell;
@@ -125,6 +125,7 @@ fn a_resident_model_has_its_solutions_and_a_paged_one_has_none() {
             core: None,
             priority: None,
         }),
+        start: Start::Whole,
     };
     let direct = DIRECT.start(&spec, Arc::new(Doorbell::new()));
     let chosen = SPECIALISED.start(&spec, Arc::new(Doorbell::new()));

@@ -8,7 +8,7 @@ use punctual_device::profile::{
     self, Effort, Frame, MeasureError, Other, Phase, Progress, Request, Subject,
     measure_preparation,
 };
-use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider};
+use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider, Start};
 use punctual_device_cpu::{
     CpuDevice, CpuProvider, SolutionRequest, StartError, machine, measure_solutions,
 };
@@ -457,6 +457,7 @@ fn a_profile_names_the_solutions_that_it_was_measured_with_and_what_they_take() 
         partitions: &[PartitionSpec::on_cores("main", vec![cpu().cores[0]], None)],
         request_buffers: 1,
         cache: None,
+        start: Start::Whole,
     };
     let device = CpuDevice::start(&spec, Arc::new(Doorbell::new())).expect("starts");
     assert_eq!(device.solution_memory(ModelId(0)), profile.solution_memory);

@@ -7,7 +7,9 @@ use punctual_core::{
     ActionId, Answer, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId,
     Window,
 };
-use punctual_device::{Device, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+use punctual_device::{
+    Device, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start,
+};
 use punctual_device_cpu::CpuDevice;
 use punctual_platform::Doorbell;
 
@@ -42,6 +44,7 @@ fn two_devices_behind_one_bell_answer_as_each_does_alone() {
             partitions: &[PartitionSpec::on_cores("main", vec![0], None)],
             request_buffers: 2,
             cache: None,
+            start: Start::Whole,
         };
         CpuDevice::start(&spec, Arc::clone(&bell)).expect("starts")
     };

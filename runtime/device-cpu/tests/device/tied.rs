@@ -8,7 +8,7 @@ use punctual_conformance::tied::{
     LEVELS, chain, pairs, pyramid, pyramid_of, pyramid_of_bytes, tied, untied,
 };
 use punctual_core::ModelId;
-use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start};
 use punctual_device_cpu::{CpuDevice, Evaluator, image_layout, images, pack_image};
 use punctual_kernels::{Isa, Solution};
 use punctual_model::{
@@ -213,6 +213,7 @@ fn solution_memory(network: &Network, solutions: &[SolutionChoice]) -> SolutionM
         partitions: &[PartitionSpec::on_cores("main", vec![0], None)],
         request_buffers: 1,
         cache: None,
+        start: Start::Whole,
     };
     let device = CpuDevice::start(&spec, Arc::new(Doorbell::new())).expect("starts");
     device.solution_memory(ModelId(0))

@@ -4,7 +4,7 @@
 use emulated_cuda::{After, Config, HungReset};
 use punctual_conformance::networks;
 use punctual_core::{ActionId, Answer, Event, ModelId};
-use punctual_device::{CacheSpec, Device, DeviceSpec, ModelSpec};
+use punctual_device::{CacheSpec, Device, DeviceSpec, ModelSpec, Start};
 use punctual_device_cuda::driver::Code;
 use punctual_device_cuda::{CudaSpec, DeviceError, Loss, Watchdog};
 
@@ -249,6 +249,7 @@ fn a_fault_that_only_a_load_of_weights_meets_loses_the_device_too() {
             core: None,
             priority: None,
         }),
+        start: Start::Whole,
     };
     let mut device = Cuda::on(&Config::default(), &spec, &cuda());
     let copy = "cuMemcpyHtoDAsync_v2";

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use emulated_cuda::{After, Config, Emulator};
 use punctual_conformance::{SCORE_TOLERANCE_OF_HALVES, Testable, confidence_tolerance, networks};
 use punctual_core::{Answer, Criticality, Event, Infer, Nanos, PartitionId};
-use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, SubmitError};
+use punctual_device::{
+    Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start, SubmitError,
+};
 use punctual_device_cuda::StartError;
 use punctual_device_cuda::driver::Code;
 use punctual_device_cuda::partition::{Mechanism, Partitioner, SmSet};
@@ -263,6 +265,7 @@ fn refused(
         partitions,
         request_buffers: 4,
         cache: None,
+        start: Start::Whole,
     };
     let started = begin(&spec, &divided(&partitioner, partitions), Arc::default());
     started.err().expect("it cannot start")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use emulated_cuda::{Config, Emulator};
 use punctual_conformance::networks;
 use punctual_core::Event;
-use punctual_device::{Device, DeviceSpec, ModelSpec};
+use punctual_device::{Device, DeviceSpec, ModelSpec, Start};
 use punctual_device_cuda::driver::{Code, OpenError};
 use punctual_device_cuda::partition::{Mechanism, SmSet};
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
@@ -68,6 +68,7 @@ fn a_start_that_fails_at_any_call_says_which_and_leaves_nothing() {
         partitions: &partitions,
         request_buffers: 4,
         cache: None,
+        start: Start::Whole,
     };
     let calls: Vec<u64> = {
         let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
@@ -106,6 +107,7 @@ fn a_machine_without_a_gpu_is_told_so() {
         partitions: &partitions(1),
         request_buffers: 4,
         cache: None,
+        start: Start::Whole,
     };
     let error = begin(&spec, &cuda(), Arc::default())
         .err()
@@ -125,6 +127,7 @@ fn a_network_without_kernels_is_named() {
         partitions: &partitions(1),
         request_buffers: 4,
         cache: None,
+        start: Start::Whole,
     };
     let error = begin(&spec, &cuda(), Arc::default())
         .err()

@@ -16,7 +16,7 @@ use punctual_core::{
 };
 use punctual_device::pool::Wait;
 use punctual_device::{
-    Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Shell,
+    Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Shell, Start,
 };
 use punctual_device_cuda::driver::{Code, Driver, Gpu};
 use punctual_device_cuda::host::Host;
@@ -118,6 +118,7 @@ impl Cuda {
             partitions,
             request_buffers: 8,
             cache: None,
+            start: Start::Whole,
         };
         let mut device = Self::beside(emulator, &spec, cuda, Arc::new(Doorbell::new()));
         device.images = (0..8).map(|seed| networks::image(network, seed)).collect();

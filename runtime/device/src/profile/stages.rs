@@ -21,7 +21,7 @@ use crate::device::Device;
 use crate::provider::Provider;
 use crate::request_buffers::InputBuffers;
 use crate::shell::HostedDevice;
-use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
+use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec, Start};
 
 /// Rounds before the first that counts: pages are touched, caches and the clock's speed are up.
 const WARM_UP: usize = 10;
@@ -447,6 +447,7 @@ fn load<P: Provider>(
         partitions,
         request_buffers: buffers,
         cache: None,
+        start: Start::Whole,
     };
     let device = provider.start(&spec, bell).map_err(MeasureError::Start)?;
     let inputs = device.shell().input_buffers();

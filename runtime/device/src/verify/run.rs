@@ -17,7 +17,7 @@ use crate::device::Device;
 use crate::profile::{MeasureError, Subject, all_outputs, give_areas};
 use crate::provider::Provider;
 use crate::shell::HostedDevice;
-use crate::spec::{DeviceSpec, ModelSpec};
+use crate::spec::{DeviceSpec, ModelSpec, Start};
 
 const MODEL: ModelId = ModelId(0);
 
@@ -56,6 +56,7 @@ impl<'a, D: HostedDevice> Bench<'a, D> {
             partitions: &provider.partitions(&[units]).map_err(MeasureError::Start)?,
             request_buffers: buffers,
             cache: None,
+            start: Start::Whole,
         };
         let bell = Arc::new(Doorbell::new());
         let device = provider.start(&spec, bell.clone());
