@@ -87,7 +87,7 @@ use crate::event::Event;
 #[cfg(test)]
 use crate::ids::ModelId;
 use crate::ids::{ActionIds, BATCH_MAX, PartitionId, RequestId, TaskId};
-use crate::policy::Policy;
+use crate::policy::{Policy, TaskReadiness};
 use crate::punctual::ablation::Ablations;
 use crate::punctual::arrivals::ArrivalPredictor;
 use crate::punctual::lifecycle::Lifecycle;
@@ -231,6 +231,10 @@ impl Policy for Punctual {
 
     fn save_into(&self, into: &mut [u8]) -> Option<usize> {
         Punctual::save_into(self, into)
+    }
+
+    fn readiness(&self, task: TaskId) -> TaskReadiness {
+        self.readiness_of(task)
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {

@@ -18,6 +18,7 @@ use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::event::Readiness;
 use crate::ids::{ModelId, StageId, TaskId};
+use crate::policy::TaskReadiness;
 use crate::punctual::Punctual;
 use crate::punctual::lifecycle::requests::{Request, State};
 use crate::punctual::partition::Partition;
@@ -46,6 +47,21 @@ impl Punctual {
                 self.life.withdraw(buffer, &self.tables);
                 self.end_unready(buffer, actions);
             }
+        }
+    }
+
+    /// How much of a task's network serves its frames.
+    pub(super) fn readiness_of(&self, task: TaskId) -> TaskReadiness {
+        let table = self.tables.task(task);
+        let monitor = self.partitions[table.partition.index()].profiles();
+        let mut rows = self.tables.rows_of(table).iter();
+        match () {
+            () if !table.is_ready() => TaskReadiness::NotReady,
+            () if rows.any(|row| monitor.is_unmeasured(self.tables.row(row.runs_as).model)) => {
+                TaskReadiness::Unmeasured
+            }
+            () if table.ready < table.stages => TaskReadiness::Shallow,
+            () => TaskReadiness::Whole,
         }
     }
 

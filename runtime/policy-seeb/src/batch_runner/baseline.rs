@@ -6,7 +6,7 @@ use super::{Baseline, BaselineRules, BatchRunner, Ended, Job, Members, State};
 use punctual_core::lost::reported;
 use punctual_core::{
     ActionId, Actions, ClientId, Config, Counters, Delivery, Event, Failure, Finished, Instant,
-    Policy, PolicySpec, Readiness, Rejection, RequestId, StageId, TaskId, Verdict,
+    Policy, PolicySpec, Readiness, Rejection, RequestId, StageId, TaskId, TaskReadiness, Verdict,
 };
 
 impl<R: BaselineRules> Baseline<R> {
@@ -269,6 +269,14 @@ impl<R: BaselineRules> Policy for Baseline<R> {
 
     fn drained(&self) -> bool {
         self.runner.draining && self.runner.requests.open() == 0
+    }
+
+    fn readiness(&self, task: TaskId) -> TaskReadiness {
+        if self.runner.is_ready(task) {
+            TaskReadiness::Whole
+        } else {
+            TaskReadiness::NotReady
+        }
     }
 
     fn counters(&self, task: TaskId) -> &Counters {

@@ -40,6 +40,8 @@ pub struct Auditor {
     pub(super) config: Config,
     /// The default policy, which alone makes promises.
     pub(super) punctual: bool,
+    /// No frame is answered before all of its network can run.
+    pub(super) runs_whole: bool,
     /// Stages may run on places.
     pub(super) lends: bool,
     /// Batches shrink as members leave them.
@@ -91,6 +93,7 @@ impl Auditor {
         };
         Self {
             punctual,
+            runs_whole: contract.runs_whole,
             lends: contract.lends,
             shrinks_batches: contract.shrinks_batches,
             may_wait: batches(config),

@@ -45,7 +45,7 @@ impl Auditor {
     pub(super) fn is_ready(&self, task: TaskId) -> bool {
         let own = self.task(task);
         let stages = &self.config.models[own.model.index()].stages;
-        if !self.punctual {
+        if self.runs_whole {
             return usize::from(self.loaded.stages(own.model)) >= stages.len();
         }
         let mandatory = stages.iter().take(usize::from(own.mandatory_exit.0) + 1);
