@@ -1,5 +1,6 @@
 //! `punctual bench start`: a daemon started again and again, with clients that submit from the beginning.
 
+mod disturbance;
 mod report;
 mod turn;
 mod workload;
@@ -13,6 +14,7 @@ use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 
 use crate::programs::{ProgramError, Programs};
+use disturbance::DisturbanceError;
 use report::{Report, Row};
 use turn::{Cache, Turn, TurnError};
 use workload::Workload;
@@ -24,6 +26,7 @@ EXAMPLES:
   punctual bench start
   punctual bench start --rounds 100 --workloads demo --against before
   punctual bench start --workloads heavy --caches cold --json
+  punctual bench start --beside 0,25,50,100,200,400 --rounds 60
 
 Starts punctuald again and again, each time with a client of every task that submits frames from the beginning, and
 reports the time from just before the start of the process until
@@ -38,6 +41,9 @@ The demo's networks and manifest (`demo`), and a network of 200 MB with six exit
 `cold`, the kernel is told to forget the packages and profiles before each start (posix_fadvise, DONTNEED; what a hypervisor
 keeps stays); with `warm` they are in its cache. With --against, the daemon of another folder takes turns with this one, and
 the ratio is how many times sooner this one is by its median. Rejected frames are submitted again after 2 ms.
+
+With --beside nothing is started. A network of the demo runs on the last core, and on the first core pages of weights are
+copied and checked at each of the rates, by turns of half a second: what a start that goes on takes from stages.
 
 TERMINATION CODES: 0 done; 1 a daemon failed; 4 a file cannot be read or written; 5 a program cannot be started.")]
 pub struct Options {
@@ -56,6 +62,9 @@ pub struct Options {
     /// The folder of the programs punctual and punctuald [default: that of this one].
     #[arg(long, value_name = "FOLDER")]
     bin: Option<PathBuf>,
+    /// Measure runs of a network beside pages that are written at these rates, in MB/s, instead.
+    #[arg(long, value_delimiter = ',', value_name = "MB/S", conflicts_with_all = ["against", "bin"])]
+    beside: Vec<u64>,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -74,6 +83,8 @@ pub enum Error {
     #[error(transparent)]
     Turn(#[from] TurnError),
     #[error(transparent)]
+    Disturbance(#[from] DisturbanceError),
+    #[error(transparent)]
     Output(#[from] OutputError),
 }
 
@@ -84,12 +95,27 @@ impl Terminates for Error {
             Self::Program(error) => error.termination(),
             Self::Demo(error) => error.termination(),
             Self::Turn(error) => error.termination(),
+            Self::Disturbance(error) => error.termination(),
             Self::Package(_) | Self::Image(_) => Termination::BadResult,
         }
     }
 }
 
 pub fn run(options: &Options) -> Result<(), Error> {
+    let text = if options.beside.is_empty() {
+        started(options)?
+    } else {
+        let rows = disturbance::measure(&options.beside, options.rounds)?;
+        if options.json {
+            serde_json::to_string_pretty(&rows).expect("numbers") + "\n"
+        } else {
+            disturbance::markdown(&rows)
+        }
+    };
+    Ok(output::text(text)?)
+}
+
+fn started(options: &Options) -> Result<String, Error> {
     let ours = Programs::new(options.bin.as_deref());
     let theirs = (options.against.as_deref()).map(|folder| Programs::new(Some(folder)));
     let mut rows = Vec::new();
@@ -104,12 +130,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
         rounds: options.rounds,
         rows,
     };
-    let text = if options.json {
+    Ok(if options.json {
         report.json()
     } else {
         report.markdown()
-    };
-    Ok(output::text(text)?)
+    })
 }
 
 /// The daemons by turns.

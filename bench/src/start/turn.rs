@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
@@ -95,7 +96,9 @@ impl Turn<'_> {
         let (socket, report) = (folder.path("socket"), folder.path("report.json"));
         let begun_ns = now_ns();
         let mut program = programs.command("punctuald");
-        let (pipe, told) = io::pipe().map_err(TurnError::Pipe)?;
+        // Not close-on-exec: the daemon inherits the write end under the number it is told.
+        let pipe = nix::unistd::pipe().map_err(io::Error::from);
+        let (said_there, told) = pipe.map_err(TurnError::Pipe)?;
         program
             .command
             .arg(folder.path(MANIFEST))
@@ -103,15 +106,17 @@ impl Turn<'_> {
             .arg(&socket)
             .arg("--report")
             .arg(&report)
-            .args(["--log", "error", "--ready-fd", "1", "--end-with-parent"])
-            .stdout(Stdio::from(told));
+            .args(["--log", "error", "--end-with-parent", "--ready-fd"])
+            .arg(told.as_raw_fd().to_string())
+            .stdout(Stdio::null());
         let child = program.spawn()?;
+        drop(told);
         let mut moments = Vec::new();
         let firsts = thread::scope(|scope| {
             let tasks = self.workload.tasks.iter();
             let clients = tasks.map(|task| scope.spawn(|| first_answer(&socket, task)));
             let clients: Vec<_> = clients.collect();
-            said(pipe, begun_ns, &mut moments)?;
+            said(File::from(said_there), begun_ns, &mut moments)?;
             let firsts = clients.into_iter();
             let firsts = firsts.map(|client| client.join().expect("no panic"));
             firsts.collect::<Result<Vec<u64>, TurnError>>()
@@ -139,7 +144,7 @@ impl Moment {
 }
 
 /// What a daemon says of its start, until it has nothing more to say.
-fn said(pipe: io::PipeReader, begun_ns: u64, moments: &mut Vec<Moment>) -> Result<(), TurnError> {
+fn said(pipe: File, begun_ns: u64, moments: &mut Vec<Moment>) -> Result<(), TurnError> {
     for line in BufReader::new(pipe).lines() {
         let line = line.map_err(TurnError::Pipe)?;
         moments.push(Moment::at(line.trim(), now_ns(), begun_ns));

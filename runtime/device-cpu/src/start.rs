@@ -336,4 +336,4 @@ fn parts(start: Start<'_>, models: &[LoadedModel], loads: &[Option<Load>]) -> Ve
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

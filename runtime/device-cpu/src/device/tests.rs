@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use heapless::Vec;
 use punctual_core::{
-    ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId, Window,
+    ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, Readiness, RequestId,
+    StageId, Window,
 };
 use punctual_kernels::{Image, Isa, Part};
 use punctual_platform::{Doorbell, Missing, clock};
@@ -15,11 +17,13 @@ use crate::CpuProvider;
 use crate::executable::Planted;
 use crate::shared::{Operands, Space};
 use crate::specialised::ONE_CORE;
+use crate::start::tests::damaged;
 use punctual_conformance::networks;
-use punctual_device::Device;
 use punctual_device::profile::Subject;
 use punctual_device::verify;
-use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider, Start};
+use punctual_device::{
+    Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider, Start, SubmitError,
+};
 use punctual_model::{Calibration, Footprint, Network, Package, Promises, SolutionChoice};
 
 /// Longer than any action here takes, even on a busy machine.
@@ -123,6 +127,40 @@ fn a_panic_in_a_worker_fails_its_action_and_the_partition_goes_on() {
         let fine = answer_to(&mut device, &bell, &infer(2 * id + 1, 0, &[2]));
         assert!(matches!(fine, Event::Finished(_)), "{fine:?}");
     }
+}
+
+#[test]
+fn a_stage_that_could_not_be_loaded_is_refused_and_the_one_before_it_answers() {
+    let bell = Arc::new(Doorbell::new());
+    let network = networks::residual(3);
+    let image = damaged(&network);
+    let spec = DeviceSpec {
+        models: &[ModelSpec {
+            image: Some(&image),
+            ..ModelSpec::resident(&network, &[1, 2])
+        }],
+        partitions: &[PartitionSpec::on_cores("main", vec![0, 1], None)],
+        request_buffers: 3,
+        cache: None,
+        start: Start::InTurn(&[]),
+    };
+    let mut device = CpuDevice::start(&spec, bell.clone()).expect("starts");
+    let failures = device.shell_mut().load_failures().expect("a loader");
+    let (model, stage) = (ModelId(0), StageId(1));
+    for (stages, as_measured) in [(0, false), (1, true)] {
+        let said = Event::Readiness(Readiness {
+            model,
+            stages,
+            as_measured,
+        });
+        assert_eq!(next_event(&mut device, &bell), said);
+    }
+    let failure = failures.recv_timeout(Duration::from_nanos(LIMIT_NS));
+    assert_eq!(failure.expect("it is told").model, model);
+    let refused = SubmitError::StageNotReady { model, stage };
+    assert_eq!(device.submit(&infer(1, 1, &[0, 1])), Err(refused));
+    let answered = answer_to(&mut device, &bell, &infer(2, 0, &[0, 1]));
+    assert!(matches!(answered, Event::Finished(_)), "{answered:?}");
 }
 
 #[test]

@@ -217,7 +217,7 @@ fn a_stage_whose_weights_are_missing_does_not_run() {
 }
 
 /// A network's packed weights, of which one bit of the second page was changed in the file.
-fn damaged(network: &Network) -> WeightImage {
+pub(crate) fn damaged(network: &Network) -> WeightImage {
     let lanes = Isa::detect().lanes() as u8;
     let package = Package::new(network.clone(), Calibration::default()).expect("valid");
     let package = images::add(package, &[lanes]).expect("packs");

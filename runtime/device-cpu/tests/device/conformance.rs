@@ -4,13 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use punctual_conformance::{Subject, networks, suite};
-use punctual_core::{
-    ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, Readiness, RequestId,
-    StageId, Window,
-};
+use punctual_core::{Event, ModelId};
 use punctual_device::{
     CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start, StartStep,
-    SubmitError,
 };
 use punctual_device_cpu::{CpuDevice, ONE_CORE};
 use punctual_model::{Network, Package, SolutionChoice, SolutionMemory, Stage};
@@ -197,53 +193,6 @@ fn a_device_that_is_dropped_while_it_loads_ends_at_once() {
     };
     let device = CpuDevice::start(&spec, Arc::new(Doorbell::new())).expect("starts");
     drop(device);
-}
-
-#[test]
-fn an_action_of_a_stage_that_is_not_there_is_refused_until_it_is() {
-    let network = networks::residual(1);
-    let bell = Arc::new(Doorbell::new());
-    let models = [ModelSpec::resident(&network, &[1])];
-    let spec = DeviceSpec {
-        models: &models,
-        partitions: &[PartitionSpec::on_cores("main", vec![0], None)],
-        request_buffers: 1,
-        cache: None,
-        start: Start::InTurn(&[]),
-    };
-    let mut device = CpuDevice::start(&spec, bell.clone()).expect("starts");
-    let infer = |stage| Infer {
-        id: ActionId(1),
-        partition: PartitionId(0),
-        model: ModelId(0),
-        stage: StageId(stage),
-        batch: 1,
-        members: [RequestId {
-            buffer: 0,
-            generation: 0,
-        }]
-        .into_iter()
-        .collect(),
-        window: Window {
-            earliest: Instant::ZERO,
-            latest: Instant::FAR_FUTURE,
-        },
-        criticality: Criticality::RealTime,
-    };
-    let (model, none) = (ModelId(0), device.poll());
-    let none_of_it = Event::Readiness(Readiness {
-        model,
-        stages: 0,
-        as_measured: false,
-    });
-    assert_eq!(none, Some(none_of_it));
-    // The loader may be faster than this test; if it is not, this is what the device says.
-    if let Err(refused) = device.submit(&infer(1)) {
-        let stage = StageId(1);
-        assert_eq!(refused, SubmitError::StageNotReady { model, stage });
-        wait_for_all(&mut device, &bell, &models);
-        assert_eq!(device.submit(&infer(1)), Ok(()));
-    }
 }
 
 #[test]
