@@ -67,7 +67,7 @@ impl Start {
         let tasks: Vec<&str> = tasks.map(|(_, task)| task.name.as_str()).collect();
         let event = DaemonEvent::ModelNotLoaded {
             model: plan.models[model.index()].name.clone(),
-            tasks: tasks.join(", "),
+            served_without: tasks.join(", "),
             reason: reason.clone(),
         };
         self.failures.push((*model, reason));
@@ -91,7 +91,7 @@ impl Start {
                 task: plan.task(task).name.clone(),
                 ms: self.since(ready_ns) as u64,
                 ready: self.told.iter().filter(|told| **told).count() as u64,
-                of: self.told.len() as u64,
+                all: self.told.len() as u64,
             });
         }
         let whole = |(task, metrics): (TaskId, &TaskMetrics)| {
@@ -157,7 +157,7 @@ impl Start {
             ready_ms: ms(self.ready_ns),
             whole_ms: ms(self.whole_ns),
             tasks_ready: self.told.iter().filter(|told| **told).count() as u64,
-            is_over: self.is_over,
+            loading: !self.is_over,
             failures: self
                 .failures
                 .iter()
