@@ -27,6 +27,8 @@ use crate::{Options, StartupError, Termination};
 const SETS: [&str; 2] = ["first", "second"];
 const CURRENT: &str = "current";
 const NEXT: &str = "next";
+/// There, if a network of the present configuration could not be loaded.
+const DOUBT: &str = "doubt";
 
 /// How long a daemon may load, and how often it is looked at, in ns.
 const LOADING_NS_MAX: u64 = 60_000_000_000;
@@ -59,10 +61,9 @@ impl KeepError {
     fn termination(&self) -> Termination {
         match self {
             Self::Unservable(error) => error.termination(),
-            Self::File { .. }
-            | Self::NotLoaded { .. }
-            | Self::StillLoading
-            | Self::Changed(_) => Termination::Resources,
+            Self::File { .. } | Self::NotLoaded { .. } | Self::StillLoading | Self::Changed(_) => {
+                Termination::Resources
+            }
         }
     }
 }
@@ -97,6 +98,17 @@ impl<'a> LastGood<'a> {
     pub fn manifest(&self, options: &Options) -> Option<ManifestSource> {
         let source = source(&self.folder.join(CURRENT), options);
         source.path.exists().then_some(source)
+    }
+
+    /// Whether the last start could not load a network of the present configuration: then all of it is to be checked first,
+    /// so that this one is served in its place. It is not doubted any longer.
+    pub fn take_doubt(&self) -> bool {
+        fs::remove_file(self.folder.join(DOUBT)).is_ok()
+    }
+
+    /// Notes that for the next start. If it cannot be noted, that start fails as this one did.
+    pub fn doubt(&self) {
+        let _ = File::create(self.folder.join(DOUBT));
     }
 
     fn keep(&self, options: &Options, policies: &Policies) -> Result<(), KeepError> {

@@ -80,7 +80,7 @@ impl Start {
         if self.is_over || !metrics.known.get() {
             return news;
         }
-        for task in start_order::tasks(plan) {
+        for task in start_order::tasks(&plan.scheduler) {
             let Some(ready_ns) = metrics.task(task).start.ready_ns() else {
                 continue;
             };
@@ -114,7 +114,7 @@ impl Start {
 
     /// Whether the first task is ready, and that was not so the last time.
     pub fn becomes_ready(&mut self, plan: &Plan, now_ns: u64) -> bool {
-        let first = start_order::tasks(plan).first().copied();
+        let first = start_order::tasks(&plan.scheduler).first().copied();
         let is_ready = first.is_none_or(|task| self.told[task.index()]);
         let becomes = is_ready && self.ready_ns.is_none();
         if becomes {
