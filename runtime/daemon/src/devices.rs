@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use punctual_core::{ModelId, PartitionId, SPAN_MAX};
+use punctual_core::{ModelId, PartitionId, PolicySpec as _, SPAN_MAX};
 use punctual_device::{
     CacheSpec, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider, Start,
     StartStep,
@@ -103,7 +103,8 @@ impl<'a> Part<'a> {
             let before = before.filter(|model| model.device == device);
             ModelId(before.count() as u16)
         };
-        let steps = start_order::steps(plan).into_iter();
+        let steps =
+            start_order::steps(&plan.scheduler, plan.policy.contract().runs_whole).into_iter();
         let steps = steps.filter(|step| plan.models[step.model.index()].device == device);
         Self {
             partitions: partitions

@@ -17,6 +17,7 @@ use crate::Termination;
 use crate::acceptor::Acceptor;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
+use crate::last_good::LastGood;
 use crate::manager::{Manager, serving};
 use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
@@ -53,6 +54,8 @@ pub struct Housekeeping {
     /// The process that must live on for this one to; none: it does not matter.
     pub parent: Option<u32>,
     pub report: Option<PathBuf>,
+    /// Where the last good configuration is kept.
+    pub last_good: Option<PathBuf>,
     pub state: State,
     /// Why weights could not be loaded.
     pub load_failures: LoadFailures,
@@ -369,6 +372,11 @@ impl Housekeeping {
     }
 
     fn finish(mut self, reason: &Reason, interrupted: bool) -> Termination {
+        if matches!(reason, Reason::CannotStart(_))
+            && let Some(folder) = &self.last_good
+        {
+            LastGood::in_folder(folder).doubt();
+        }
         let drained = self.threads.drained.is_raised();
         let leave_gpu = self.must_leave_gpu();
         self.observer.page_faults.freeze();

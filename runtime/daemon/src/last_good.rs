@@ -2,7 +2,8 @@
 //! that it names.
 //!
 //! The service manager has the copies made once the daemon serves ([`keep`]), by a process of its own: the daemon has no
-//! memory for a second set of packages. There are two places for sets, and a link to the current one: a reader finds the
+//! memory for a second set of packages. That process waits until the daemon has loaded everything: a configuration of which
+//! a network cannot be loaded is none to fall back to. There are two places for sets, and a link to the current one: a reader finds the
 //! old set or the new one.
 
 use std::collections::BTreeSet;
@@ -14,9 +15,10 @@ use std::path::{Path, PathBuf};
 use log::{error, info};
 use punctual_events::message_ids;
 use punctual_plan::{Files, Plan, PlanInputs, Policies};
-use punctual_platform::{files, logging, read};
+use punctual_platform::{clock, files, logging, read};
 
 use crate::options::ManifestSource;
+use crate::report::Report;
 use crate::startup::host_of_the_daemon;
 use crate::validate::gather;
 use crate::{Options, StartupError, Termination};
@@ -25,6 +27,12 @@ use crate::{Options, StartupError, Termination};
 const SETS: [&str; 2] = ["first", "second"];
 const CURRENT: &str = "current";
 const NEXT: &str = "next";
+/// There, if a network of the present configuration could not be loaded.
+const DOUBT: &str = "doubt";
+
+/// How long a daemon may load, and how often it is looked at, in ns.
+const LOADING_NS_MAX: u64 = 60_000_000_000;
+const LOOK_NS: u64 = 50_000_000;
 
 /// What is in a set.
 const MANIFEST: &str = "manifest.toml";
@@ -41,6 +49,10 @@ enum KeepError {
     Unservable(#[from] StartupError),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: io::Error },
+    #[error("the daemon cannot load model {model}: {reason}")]
+    NotLoaded { model: String, reason: String },
+    #[error("the daemon is still loading its networks after {} s", LOADING_NS_MAX / 1_000_000_000)]
+    StillLoading,
     #[error("its files changed while they were copied, or {0} is damaged: try again")]
     Changed(PathBuf),
 }
@@ -49,7 +61,9 @@ impl KeepError {
     fn termination(&self) -> Termination {
         match self {
             Self::Unservable(error) => error.termination(),
-            Self::File { .. } | Self::Changed(_) => Termination::Resources,
+            Self::File { .. } | Self::NotLoaded { .. } | Self::StillLoading | Self::Changed(_) => {
+                Termination::Resources
+            }
         }
     }
 }
@@ -86,6 +100,17 @@ impl<'a> LastGood<'a> {
         source.path.exists().then_some(source)
     }
 
+    /// Whether the last start could not load a network of the present configuration: then all of it is to be checked first,
+    /// so that this one is served in its place. It is not doubted any longer.
+    pub fn take_doubt(&self) -> bool {
+        fs::remove_file(self.folder.join(DOUBT)).is_ok()
+    }
+
+    /// Notes that for the next start. If it cannot be noted, that start fails as this one did.
+    pub fn doubt(&self) {
+        let _ = File::create(self.folder.join(DOUBT));
+    }
+
     fn keep(&self, options: &Options, policies: &Policies) -> Result<(), KeepError> {
         let present = options.manifest();
         // Once: what a plan takes has the files in it that this process has mapped.
@@ -101,6 +126,8 @@ impl<'a> LastGood<'a> {
         if has_all(&source(&current, options), &present, &files) {
             return Ok(());
         }
+        let socket = options.socket.as_ref().unwrap_or(&plan.socket);
+        all_loaded(socket)?;
         let set = self.free()?;
         let copies = source(&self.folder.join(set), options);
         copy(&present.path, &copies.path)?;
@@ -132,6 +159,27 @@ impl<'a> LastGood<'a> {
         done(&next, there_or_not(fs::remove_file(&next)))?;
         Ok(free)
     }
+}
+
+/// Waits until the daemon at a socket, if one serves there, has loaded all of its networks.
+fn all_loaded(socket: &Path) -> Result<(), KeepError> {
+    let until_ns = clock::now_ns() + LOADING_NS_MAX;
+    while let Ok(report) = Report::live(socket) {
+        if let Some(failure) = report.start.failures.into_iter().next() {
+            return Err(KeepError::NotLoaded {
+                model: failure.model,
+                reason: failure.reason,
+            });
+        }
+        if !report.start.loading {
+            break;
+        }
+        if clock::now_ns() >= until_ns {
+            return Err(KeepError::StillLoading);
+        }
+        clock::sleep_until_ns(clock::now_ns() + LOOK_NS);
+    }
+    Ok(())
 }
 
 fn planned(inputs: &PlanInputs) -> Result<Plan, StartupError> {

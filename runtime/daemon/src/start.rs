@@ -67,7 +67,7 @@ impl Start {
         let tasks: Vec<&str> = tasks.map(|(_, task)| task.name.as_str()).collect();
         let event = DaemonEvent::ModelNotLoaded {
             model: plan.models[model.index()].name.clone(),
-            tasks: tasks.join(", "),
+            served_without: tasks.join(", "),
             reason: reason.clone(),
         };
         self.failures.push((*model, reason));
@@ -80,7 +80,7 @@ impl Start {
         if self.is_over || !metrics.known.get() {
             return news;
         }
-        for task in start_order::tasks(plan) {
+        for task in start_order::tasks(&plan.scheduler) {
             let Some(ready_ns) = metrics.task(task).start.ready_ns() else {
                 continue;
             };
@@ -91,7 +91,7 @@ impl Start {
                 task: plan.task(task).name.clone(),
                 ms: self.since(ready_ns) as u64,
                 ready: self.told.iter().filter(|told| **told).count() as u64,
-                of: self.told.len() as u64,
+                all: self.told.len() as u64,
             });
         }
         let whole = |(task, metrics): (TaskId, &TaskMetrics)| {
@@ -114,7 +114,7 @@ impl Start {
 
     /// Whether the first task is ready, and that was not so the last time.
     pub fn becomes_ready(&mut self, plan: &Plan, now_ns: u64) -> bool {
-        let first = start_order::tasks(plan).first().copied();
+        let first = start_order::tasks(&plan.scheduler).first().copied();
         let is_ready = first.is_none_or(|task| self.told[task.index()]);
         let becomes = is_ready && self.ready_ns.is_none();
         if becomes {
@@ -157,7 +157,7 @@ impl Start {
             ready_ms: ms(self.ready_ns),
             whole_ms: ms(self.whole_ns),
             tasks_ready: self.told.iter().filter(|told| **told).count() as u64,
-            is_over: self.is_over,
+            loading: !self.is_over,
             failures: self
                 .failures
                 .iter()

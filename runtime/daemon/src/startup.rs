@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use punctual_device_cuda::driver::environment;
 use punctual_events::{DaemonEvent, message_ids, say};
-use punctual_plan::{Host, Plan, PlanInputs, Policies, Warning};
+use punctual_plan::{Host, PackageCheck, Plan, PlanInputs, Policies, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::rivals::{self, Sighting};
 use punctual_platform::service::{self, Notifier};
@@ -139,7 +139,12 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
 /// The present configuration, or the last good one if that cannot be served: a robot that sees by an old plan is better than
 /// one that sees nothing.
 fn configured(options: &Options, policies: &Policies) -> Result<Validated, StartupError> {
-    let present = validate(&options.manifest(), options, policies, host::detect()?);
+    let kept = options.last_good.as_deref().map(LastGood::in_folder);
+    let mut source = options.manifest();
+    if !kept.is_some_and(|kept| kept.take_doubt()) {
+        source.files.check = PackageCheck::AsLoaded;
+    }
+    let present = validate(&source, options, policies, host::detect()?);
     let (error, folder) = match (present, &options.last_good) {
         (Err(error), Some(folder)) if error.is_of_the_configuration() => (error, folder),
         (present, _) => return present,
@@ -327,6 +332,7 @@ fn start_threads(
         manager: Manager::new(origin.notifier),
         parent: origin.parent,
         report: options.report.clone(),
+        last_good: options.last_good.clone(),
         state: State::Starting,
         load_failures,
         idle: None,

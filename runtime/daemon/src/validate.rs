@@ -1,12 +1,15 @@
 //! Phase 1: everything that can be found out before anything is taken.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use punctual_core::ModelId;
 use punctual_device_cpu::image_layout;
 use punctual_kernels::Isa;
 use punctual_model::Package;
-use punctual_plan::{Host, PackageInput, Plan, PlanInputs, Policies, SocketRule};
+use punctual_plan::{
+    DeviceKind, Host, PackageCheck, PackageInput, Plan, PlanInputs, Policies, SocketRule,
+};
 
 use crate::error::StartupError;
 use crate::lookup::{self, Found};
@@ -73,8 +76,11 @@ pub fn validate(
     policies: &Policies,
     host: Host,
 ) -> Result<Validated, StartupError> {
-    let (inputs, devices) = gather(manifest, options, policies, host)?;
+    let (mut inputs, devices) = gather(manifest, options, policies, host)?;
     let mut plan = Plan::build(&inputs)?;
+    if manifest.files.check == PackageCheck::AsLoaded && !check_the_rest(&mut inputs, &plan) {
+        plan = Plan::build(&inputs)?;
+    }
     if let Some(socket) = &options.socket {
         check_socket(socket)?;
         plan.socket.clone_from(socket);
@@ -86,6 +92,24 @@ pub fn validate(
         devices,
         inputs,
     })
+}
+
+/// Checks the packages of models on devices that do not check their weights as they load them. False if one is damaged.
+fn check_the_rest(inputs: &mut PlanInputs, plan: &Plan) -> bool {
+    let mut sound = true;
+    for model in plan.models.iter().filter(|m| m.device != DeviceKind::Cpu) {
+        let mut packages = inputs.packages.iter_mut();
+        let input = packages.find(|input| Path::new(input.file()) == model.package);
+        let Some(input) = input else {
+            continue;
+        };
+        let Some(Err(error)) = input.package.as_ref().ok().map(Package::verify) else {
+            continue;
+        };
+        input.package = Err(Arc::new(error));
+        sound = false;
+    }
+    sound
 }
 
 /// As the manifest's `socket` is checked, one that was named otherwise.

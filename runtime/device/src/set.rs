@@ -98,7 +98,7 @@ impl DeviceSet {
         Some((shell.input_buffers(), ModelId(route.local)))
     }
 
-    /// The kernel's ids of all threads.
+    /// The kernel's ids of all threads that run stages.
     pub fn tids(&self) -> impl Iterator<Item = i32> {
         self.devices.iter().flat_map(|device| device.shell().tids())
     }

@@ -131,10 +131,9 @@ impl Shell {
         missing
     }
 
-    /// The kernel's ids of the threads: leaders and helpers of partition after partition, each once, then the loader.
+    /// The kernel's ids of the threads that run stages: leaders and helpers of partition after partition, each once.
     pub fn tids(&self) -> impl Iterator<Item = i32> {
-        let loader = self.loader.as_ref().and_then(LoaderThread::tid);
-        self.pool.tids().chain(loader)
+        self.pool.tids()
     }
 
     /// The pulses of the leaders, partition after partition: partitions that share a leader have the same pulse.

@@ -168,9 +168,9 @@ events! {
             says "clients connect at {socket}; metrics at {metrics}; policy {policy}";
 
         /// Frames of the task are answered from now on. `ms` is counted from the beginning of the process.
-        TaskReady { task: String, ms: u64, ready: u64, of: u64 }
+        TaskReady { task: String, ms: u64, ready: u64, all: u64 }
             is "task-ready", Info from Housekeeping, counted in "start.tasks_ready",
-            says "task {task} is ready after {ms} ms: {ready} of {of} tasks";
+            says "task {task} is ready after {ms} ms: {ready} of {all} tasks";
 
         /// All networks run as they were measured.
         AllLoaded { ms: u64 }
@@ -178,9 +178,9 @@ events! {
             says "all networks are loaded after {ms} ms";
 
         /// The daemon serves without it. Before any task is ready, it ends instead.
-        ModelNotLoaded { model: String, tasks: String, reason: String }
+        ModelNotLoaded { model: String, served_without: String, reason: String }
             is "model-not-loaded", Error from Housekeeping, counted in "start.failures",
-            says "model {model:?} cannot be loaded, and tasks {tasks} are served without it or not at all: {reason}";
+            says "model {model:?} cannot be loaded, and tasks {served_without} are served without it or not at all: {reason}";
 
         /// The first task is ready. The line is that of `systemctl status`.
         Started { status: String }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use punctual_diagnostics::{Diagnostics, Invalid, Place, Problems, Rule, read_text};
-use punctual_model::{Package, Profile};
+use punctual_model::{Package, PackageError, Profile};
 use thiserror::Error;
 
 use crate::inputs::{Board, Conditions, Host, PackageInput, PlanInputs, Policies, ProfileInput};
@@ -48,6 +48,32 @@ pub struct Files {
     pub folder: PathBuf,
     /// A folder with copies of the files under their absolute paths, which are read instead; none: the files themselves.
     pub copies: Option<PathBuf>,
+    pub check: PackageCheck,
+}
+
+/// How much of a package is checked when it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PackageCheck {
+    /// Every byte.
+    #[default]
+    Whole,
+    /// Its description, and what is not laid out for this machine: of the rest, a device on cores checks each page as it
+    /// loads it. Of a large network this saves most of the time until the first answer.
+    AsLoaded,
+}
+
+impl PackageCheck {
+    fn read(self, file: &Path, lanes: u8) -> Result<Package, PackageError> {
+        if self == Self::Whole {
+            return Package::read(file);
+        }
+        let package = Package::open(file)?;
+        if package.image(lanes).is_none() {
+            package.verify()?;
+            package.release();
+        }
+        Ok(package)
+    }
 }
 
 impl Files {
@@ -57,6 +83,7 @@ impl Files {
         Self {
             folder: folder.to_owned(),
             copies: None,
+            check: PackageCheck::Whole,
         }
     }
 
@@ -214,7 +241,7 @@ pub(crate) fn read_packages(
                 versions::choose(path, &file, servable)
             } else {
                 Chosen {
-                    package: Package::read(&file).map_err(Arc::new),
+                    package: files.check.read(&file, lanes).map_err(Arc::new),
                     choice: None,
                 }
             };
@@ -312,6 +339,7 @@ mod tests {
         let files = Files {
             folder: "/etc/punctual".into(),
             copies: Some("/kept".into()),
+            ..Files::default()
         };
         for (named, read) in [
             ("signs.punctual", "/kept/etc/punctual/signs.punctual"),

@@ -132,6 +132,9 @@ fn text(head: &str, report: &Report, troubles: &[Trouble], width: usize) -> Stri
         tasks(report),
         partitions(report),
     );
+    if let Some(words) = started(report) {
+        text.push_str(&words);
+    }
     text.push_str(&troubles::words(troubles));
     text.push('\n');
     for trouble in troubles {
@@ -145,6 +148,25 @@ fn text(head: &str, report: &Report, troubles: &[Trouble], width: usize) -> Stri
         ));
     }
     text
+}
+
+/// How long the start took: to the first task, to everything, and to the first answers. None of a daemon that does not tell.
+fn started(report: &Report) -> Option<String> {
+    let ready = report.start.ready_ms?;
+    let mut line = format!("ready {ready:.0} ms after its start");
+    if let Some(whole) = report.start.whole_ms {
+        line.push_str(&format!(", all loaded after {whole:.0}"));
+    }
+    let answered = report.tasks.iter().filter_map(|task| {
+        let ms = task.start.answered_ms?;
+        Some(format!("{} {ms:.0}", task.name))
+    });
+    let answered: Vec<String> = answered.collect();
+    if !answered.is_empty() {
+        line.push_str(&format!("; first answers after {}", answered.join(", ")));
+    }
+    line.push('\n');
+    Some(line)
 }
 
 /// Which daemon it is, what it does, and for how long.

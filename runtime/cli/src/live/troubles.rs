@@ -41,12 +41,13 @@ fn minor(what: String, remedy: &str) -> Trouble {
 /// All of them, the grave ones first.
 pub fn of(report: &Report) -> Vec<Trouble> {
     let mut troubles = Vec::new();
-    if report.state != State::Serving {
+    if matches!(report.state, State::Draining | State::Terminated) {
         troubles.push(grave(
             "the daemon serves no more: it ends".to_owned(),
             "wait for the next one, or look at its log",
         ));
     }
+    troubles.extend(start(report));
     if report.last_good {
         troubles.push(grave(
             "the last good configuration is served, as the present one cannot be".to_owned(),
@@ -81,6 +82,32 @@ pub fn words(troubles: &[Trouble]) -> String {
         (0, minor) => format!("all is well, but for {minor} minor troubles:"),
         (grave, _) => format!("NOT WELL: {grave} of {} troubles are grave:", grave + minor),
     }
+}
+
+/// What is not loaded yet, and what will not be.
+fn start(report: &Report) -> impl Iterator<Item = Trouble> + '_ {
+    let start = &report.start;
+    let failures = start.failures.iter().map(|failure| {
+        grave(
+            format!(
+                "model {} could not be loaded: {}",
+                failure.model, failure.reason
+            ),
+            "copy or compile its package again and restart the daemon",
+        )
+    });
+    let loading = start.loading && report.state != State::Terminated;
+    let loading = loading.then(|| {
+        minor(
+            format!(
+                "the start goes on: {} of {} tasks are ready",
+                start.tasks_ready,
+                report.tasks.len()
+            ),
+            "wait: frames of the others are rejected as not ready until then",
+        )
+    });
+    failures.chain(loading)
 }
 
 fn threads(report: &Report) -> impl Iterator<Item = Trouble> + '_ {
@@ -251,7 +278,7 @@ fn of_machine(report: &Report) -> Vec<Trouble> {
 
 #[cfg(test)]
 mod tests {
-    use punctual_daemon::SilentReport;
+    use punctual_daemon::{ModelFailureReport, SilentReport};
 
     use super::*;
 
@@ -271,6 +298,15 @@ mod tests {
     fn a_daemon_without_troubles_is_well() {
         assert_eq!(of(&well()), []);
         assert!(is_well(&[]));
+    }
+
+    #[test]
+    fn a_start_that_goes_on_is_minor_and_a_network_that_is_not_loaded_is_grave() {
+        let mut report = well();
+        report.start.loading = true;
+        assert!(is_well(&of(&report)) && of(&report).len() == 1);
+        report.start.failures.push(ModelFailureReport::default());
+        assert!(!is_well(&of(&report)));
     }
 
     #[test]

@@ -84,6 +84,27 @@ const DAEMON: &[Metric] = &[
         |seen| Sample::alone((seen.report.state == State::Serving).into()),
     ),
     Metric::gauge(
+        "start",
+        &["until"],
+        "Time from the beginning of the process until the first task was ready (`ready`) and until all networks were loaded (`whole`); \
+         absent before.",
+        |seen| {
+            let start = &seen.report.start;
+            let times = [("ready", start.ready_ms), ("whole", start.whole_ms)];
+            let times = times.into_iter().filter_map(|(until, ms)| Some((until, ms?)));
+            times
+                .map(|(until, ms)| Sample::of([until], ms / 1e3))
+                .collect()
+        },
+    )
+    .in_unit("seconds"),
+    Metric::gauge(
+        "tasks_ready",
+        &[],
+        "Tasks of which frames are answered. Fewer than all while the start goes on, or if a network could not be loaded.",
+        |seen| Sample::alone(seen.report.start.tasks_ready as f64),
+    ),
+    Metric::gauge(
         "last_good",
         &[],
         "1 if the last good configuration is served, as the present one cannot be.",
@@ -139,6 +160,28 @@ const TASKS: &[Metric] = &[
             report.tasks.iter().map(task).collect()
         },
     ),
+    Metric::gauge(
+        "task_start",
+        &["task", "until"],
+        "Time from the beginning of the process until the task's frames were answered (`ready`), all of its network was loaded \
+         (`whole`), and it gave its first answer (`answered`); absent before.",
+        |seen| {
+            let of_task = |task: &TaskReport| {
+                let start = &task.start;
+                let times = [
+                    ("ready", start.ready_ms),
+                    ("whole", start.whole_ms),
+                    ("answered", start.answered_ms),
+                ];
+                let times = times.into_iter().filter_map(|(until, ms)| Some((until, ms?)));
+                times
+                    .map(|(until, ms)| Sample::of([task.name.as_str(), until], ms / 1e3))
+                    .collect::<Vec<_>>()
+            };
+            seen.report.tasks.iter().flat_map(of_task).collect()
+        },
+    )
+    .in_unit("seconds"),
     Metric::counter(
         "frames_submitted",
         &["task"],

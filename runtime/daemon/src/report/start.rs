@@ -13,8 +13,8 @@ pub struct StartReport {
     pub whole_ms: Option<f64>,
     /// Tasks of which frames are answered.
     pub tasks_ready: u64,
-    /// Nothing more will be loaded.
-    pub is_over: bool,
+    /// More is to come.
+    pub loading: bool,
     /// Networks that could not be loaded.
     pub failures: Vec<ModelFailureReport>,
 }

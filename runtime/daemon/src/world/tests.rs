@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use punctual_core::{
-    Arrival, ClientId, Criticality, Failure, Finished, ModelId, Nanos, StageId, TaskId, Window,
+    Arrival, ClientId, Criticality, Failure, Finished, ModelId, Nanos, Readiness, StageId, TaskId,
+    Window,
 };
 use punctual_device::SubmitError;
 use punctual_device::regions::ClaimedRegions;
@@ -155,6 +156,27 @@ fn told(world: &mut DaemonWorld<ScriptedDevice>) -> Vec<Event> {
     let mut events = Events::with_capacity(8);
     world.wait(Some(Instant::ZERO), &mut events);
     events.iter().cloned().collect()
+}
+
+#[test]
+fn how_ready_tasks_are_is_known_once_the_scheduler_was_told_what_its_devices_said_at_first() {
+    let said = Event::Readiness(Readiness {
+        model: ModelId(0),
+        stages: 0,
+        as_measured: true,
+    });
+    let device = ScriptedDevice {
+        events: [said.clone()].into(),
+        ..ScriptedDevice::default()
+    };
+    let (mut world, _channels) = world(device);
+    assert_eq!(told(&mut world), [said]);
+    assert!(
+        !world.metrics.known.get(),
+        "the scheduler has not decided yet"
+    );
+    assert_eq!(told(&mut world), []);
+    assert!(world.metrics.known.get());
 }
 
 #[test]

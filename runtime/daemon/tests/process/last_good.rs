@@ -4,7 +4,10 @@ use std::fs;
 use std::io::{Read, pipe};
 use std::process::Output;
 
-use crate::support::{Daemon, Folder, MANIFEST};
+use punctual_model::Package;
+
+use crate::support::{Daemon, Folder, MANIFEST, profile};
+use crate::weight_cache::packed;
 
 fn keep(folder: &Folder) -> Output {
     let mut command = folder.command();
@@ -54,6 +57,41 @@ fn a_broken_manifest_or_package_is_told_and_the_last_good_configuration_served()
     let kept = keep(&folder);
     assert_eq!(kept.status.code(), Some(4), "{kept:?}");
     assert!(served(folder).1);
+}
+
+/// The bytes of a package with one changed that a device checks only as it loads it.
+fn damaged_inside(package: &Package) -> Vec<u8> {
+    let mut bytes = package.encode();
+    let page = package.images()[0].page(0).expect("a page");
+    let begin: Vec<u8> = page[..16].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let mut places = bytes.windows(begin.len());
+    let at = places.rposition(|found| found == begin);
+    bytes[at.expect("it is in the file")] ^= 1;
+    bytes
+}
+
+#[test]
+fn a_network_that_cannot_be_loaded_ends_the_start_and_the_next_serves_the_last_good_configuration()
+{
+    let folder = Folder::with(MANIFEST);
+    let packed = packed();
+    let host = punctual_daemon::host::detect().expect("a machine");
+    let figures = profile(&host.machine, &host.clocks, &packed).to_json();
+    folder.write("signs.profile.json", figures.as_bytes());
+    folder.write("signs.punctual", &packed.encode());
+    assert_eq!(keep(&folder).status.code(), Some(0));
+
+    folder.write("signs.punctual", &damaged_inside(&packed));
+    let kept = folder.path("kept");
+    let kept = kept.to_str().expect("text");
+    let (code, said) = folder.refusal(&["--last-good", kept]);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(
+        said.contains("the device cannot start: model \"signs\""),
+        "{said}"
+    );
+    let (said, is_last_good, _) = served(folder);
+    assert!(is_last_good && said.contains("signs.punctual"), "{said}");
 }
 
 #[test]

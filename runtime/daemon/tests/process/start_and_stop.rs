@@ -108,12 +108,35 @@ fn the_ready_line_comes_through_the_inherited_descriptor() {
         .spawn()
         .expect("punctuald starts");
     drop(writer);
-    let mut line = String::new();
-    let mut reader = BufReader::new(std::fs::File::from(reader));
-    reader.read_line(&mut line).expect("a line");
-    assert_eq!(line, "ready\n");
+    let lines = BufReader::new(std::fs::File::from(reader)).lines().take(2);
+    let lines: Vec<String> = lines.map(|line| line.expect("a line")).collect();
+    assert_eq!(lines, ["ready", "over"]);
     child.kill().expect("it runs");
     child.wait().expect("it ends");
+}
+
+#[test]
+fn the_report_says_how_long_the_start_took_until_each_task_was_ready_and_answered() {
+    let daemon = Daemon::start(MANIFEST);
+    let mut front = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+    submit(&mut front);
+    assert!(result(&mut front).answer.is_some());
+    drop(front);
+    let report = daemon.stop();
+    let start = &report.start;
+    assert!(start.ready_ms > Some(0.0) && start.whole_ms >= start.ready_ms);
+    assert_eq!((start.tasks_ready, start.loading), (2, false));
+    assert_eq!(start.failures, []);
+    for task in &report.tasks {
+        let start = &task.start;
+        assert_eq!(start.readiness, "whole");
+        assert!(
+            start.ready_ms > Some(0.0) && start.whole_ms >= start.ready_ms,
+            "{start:?}"
+        );
+        // The other one's client sent nothing.
+        assert_eq!(start.answered_ms.is_some(), task.name == "front");
+    }
 }
 
 #[test]

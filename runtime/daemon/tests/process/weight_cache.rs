@@ -41,7 +41,7 @@ fn another() -> Package {
 }
 
 /// The demonstration network with its weights packed for this machine.
-fn packed() -> Package {
+pub fn packed() -> Package {
     let signs = Package::decode(&package()).expect("a valid package");
     let isa = Isa::detect();
     let layout = image_layout(isa, signs.network()).expect("the device takes it");

@@ -285,7 +285,7 @@ pub fn spawn(mut command: Command) -> Process {
     command.spawn().expect("punctuald starts").into()
 }
 
-/// A daemon that has told its service manager that it is ready.
+/// A daemon that has told its service manager that it is ready, and has loaded everything.
 pub struct Daemon {
     pub folder: Folder,
     /// Where it tells the service manager how it is.
@@ -312,11 +312,13 @@ impl Daemon {
         change(&mut command);
         let process = spawn(command);
         wait_for(&manager, "READY=1");
-        Self {
+        let daemon = Self {
             folder,
             manager,
             process,
-        }
+        };
+        daemon.report_when(|report| !report.start.loading);
+        daemon
     }
 
     pub fn pid(&self) -> u32 {
