@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use punctual_core::{ActionId, ModelId, Nanos, Readiness, StageId};
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, Missing, allocator};
@@ -74,6 +74,18 @@ pub struct LoadFailure {
     pub reason: Box<dyn Error + Send + Sync>,
 }
 
+/// Where threads that load say why they cannot.
+#[derive(Clone, Debug)]
+pub struct Complaints(Sender<LoadFailure>);
+
+impl Complaints {
+    /// Never waits.
+    pub fn say(&self, failure: LoadFailure) {
+        // Full: failures were not read for a while, and the events report them too.
+        let _ = self.0.try_send(failure);
+    }
+}
+
 /// Fills pages, on a thread of its own.
 pub trait Loader: Send + 'static {
     /// Why weights cannot be brought in.
@@ -90,6 +102,7 @@ pub trait Loader: Send + 'static {
 pub struct LoaderThread {
     ended: Arc<AtomicBool>,
     bell: Arc<Doorbell>,
+    complaints: Complaints,
     failures: Option<Receiver<LoadFailure>>,
     /// None once it has been joined.
     thread: Option<RealtimeThread<()>>,
@@ -106,10 +119,12 @@ impl LoaderThread {
         report: &Arc<Doorbell>,
     ) -> Result<Self, ThreadError> {
         let (complaints, failures) = bounded(FAILURES_MAX);
+        let complaints = Complaints(complaints);
         let ended = Arc::new(AtomicBool::new(false));
         let bell = loader.bell().clone();
         let spec = ThreadSpec::new("loader", cache.core, cache.priority);
         let (end, orders, report) = (ended.clone(), bell.clone(), report.clone());
+        let others = complaints.clone();
         let body = move || {
             loop {
                 // Read before looking: a ring in between ends the wait.
@@ -119,8 +134,7 @@ impl LoaderThread {
                         report.ring();
                         if let Err((model, error)) = result {
                             let reason = allocator::permit(|| error.into());
-                            // Full: failures were not read for a while, and the events report them too.
-                            let _ = complaints.try_send(LoadFailure { model, reason });
+                            complaints.say(LoadFailure { model, reason });
                         }
                     }
                     // Relaxed: published by the ring that follows it.
@@ -133,6 +147,7 @@ impl LoaderThread {
         };
         Ok(Self {
             thread: Some(spawn_realtime(spec, body)?),
+            complaints: others,
             failures: Some(failures),
             ended,
             bell,
@@ -143,6 +158,12 @@ impl LoaderThread {
     #[must_use]
     pub fn failures(&mut self) -> Option<Receiver<LoadFailure>> {
         self.failures.take()
+    }
+
+    /// Where another thread that loads something says why it cannot.
+    #[must_use]
+    pub fn complaints(&self) -> Complaints {
+        self.complaints.clone()
     }
 
     /// What the machine did not grant it.
