@@ -16,6 +16,7 @@ mod open_loop;
 mod overhead;
 mod paging;
 mod programs;
+mod start;
 mod usage;
 mod wakeup;
 
@@ -53,6 +54,8 @@ enum What {
     Overhead(overhead::Options),
     /// Many networks, and a cache that holds a part of their weights.
     Paging(paging::Options),
+    /// A daemon started again and again: until it is ready, and until the first answer of each task.
+    Start(start::Options),
     /// How soon a woken real-time thread runs, compared with cyclictest.
     Wakeup(wakeup::Options),
     /// Write manual pages and shell completions, for packages.
@@ -81,6 +84,7 @@ fn main() -> std::process::ExitCode {
         What::Lending(options) => Termination::of("bench lending", lending::run(&options)),
         What::Overhead(options) => Termination::of("bench overhead", overhead::run(&options)),
         What::Paging(options) => Termination::of("bench paging", paging::run(&options)),
+        What::Start(options) => Termination::of("bench start", start::run(&options)),
         What::Wakeup(options) => Termination::of("bench wakeup", wakeup::run(&options)),
         What::Manuals(options) => {
             let written = punctual_manuals::write(&options.into, Arguments::command(), "1");

@@ -104,6 +104,14 @@ pub struct Program {
 }
 
 impl Program {
+    /// Starts a program that drains when it is asked to end.
+    pub fn spawn(mut self) -> Result<Process, ProgramError> {
+        let child = self.command.spawn();
+        let path = self.path;
+        let started = child.map_err(|source| ProgramError::Start { path, source });
+        started.map(Process::from)
+    }
+
     /// Runs it to its end. Returns what it wrote to standard output, unless that goes elsewhere.
     pub fn output(mut self, what: &'static str) -> Result<String, ProgramError> {
         let output = self.command.stderr(Stdio::inherit()).output();

@@ -147,6 +147,22 @@ impl Winograd {
     /// # Panics
     /// If a slice has the wrong length.
     pub fn prepare(&self, packed: &[f32], own: &mut [f32]) {
+        for piece in 0..self.pieces() {
+            self.prepare_piece(packed, own, piece);
+        }
+    }
+
+    /// In how many pieces [`prepare_piece`](Self::prepare_piece) derives its own weights.
+    pub fn pieces(&self) -> usize {
+        self.spec.output.blocks()
+    }
+
+    /// As [`prepare`](Self::prepare), for those who have other things to do in between: all pieces, in any order,
+    /// are the same.
+    ///
+    /// # Panics
+    /// If a slice has the wrong length, or there is no such piece.
+    pub fn prepare_piece(&self, packed: &[f32], own: &mut [f32], piece: usize) {
         assert_eq!(packed.len(), self.packing.len, "the packed weights");
         assert_eq!(
             own.len(),
@@ -154,17 +170,18 @@ impl Winograd {
             "the room for transformed weights"
         );
         let (weights, bias) = own.split_at_mut(own.len() - self.bias_len());
-        bias.copy_from_slice(&packed[self.packing.bias..]);
-        for (block, output) in weights.chunks_exact_mut(self.block_len()).enumerate() {
-            let block = WeightBlock {
-                weights: packed[self.packing.sources[block].weights..].as_ptr(),
-                input_blocks: self.input.blocks(),
-                output: output.as_mut_ptr(),
-            };
-            // SAFETY: the constructor saw that the instruction set is available; a dense
-            // convolution's blocks all read all input blocks, and both slices have as many.
-            unsafe { (self.transforms.weights)(&block) };
+        if piece == 0 {
+            bias.copy_from_slice(&packed[self.packing.bias..]);
         }
+        let output = &mut weights[piece * self.block_len()..][..self.block_len()];
+        let block = WeightBlock {
+            weights: packed[self.packing.sources[piece].weights..].as_ptr(),
+            input_blocks: self.input.blocks(),
+            output: output.as_mut_ptr(),
+        };
+        // SAFETY: the constructor saw that the instruction set is available; a dense
+        // convolution's blocks all read all input blocks, and both slices have as many.
+        unsafe { (self.transforms.weights)(&block) };
     }
 
     /// As [`Conv2d::run`](crate::Conv2d::run), with its own weights and this core's scratch memory,

@@ -116,6 +116,8 @@ typedef int32_t punctual_status;
 #define PUNCTUAL_SHEDDING 8
 /* No area is free for its outputs: release outputs, or raise `slots` in the manifest. */
 #define PUNCTUAL_NO_AREA 9
+/* Its task's network is not loaded yet: the daemon is starting. */
+#define PUNCTUAL_NOT_READY 10
 
 /* punctual_result.reason with PUNCTUAL_FAILED */
 #define PUNCTUAL_DEVICE 1

@@ -215,6 +215,7 @@ pub fn numbers(verdict: Verdict) -> (u8, u8) {
         Verdict::Rejected(Rejection::Superseded) => (3, 7),
         Verdict::Rejected(Rejection::Shedding) => (3, 8),
         Verdict::Rejected(Rejection::NoArea) => (3, 9),
+        Verdict::Rejected(Rejection::NotReady) => (3, 10),
         Verdict::Failed(Failure::Device) => (4, 1),
         Verdict::Failed(Failure::Payload) => (4, 2),
         Verdict::Failed(Failure::ClientGone) => (4, 3),

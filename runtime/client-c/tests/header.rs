@@ -136,6 +136,7 @@ fn ours() -> BTreeMap<String, i64> {
         ("SUPERSEDED", rejected(Rejection::Superseded)),
         ("SHEDDING", rejected(Rejection::Shedding)),
         ("NO_AREA", rejected(Rejection::NoArea)),
+        ("NOT_READY", rejected(Rejection::NotReady)),
         ("DEVICE", failed(Failure::Device)),
         ("PAYLOAD", failed(Failure::Payload)),
         ("CLIENT_GONE", failed(Failure::ClientGone)),

@@ -146,6 +146,8 @@ pub enum Rejection {
     Superseded,
     /// Best-effort work is shed at present ([`Event::Shed`](crate::Event::Shed)).
     Shedding,
+    /// Its network is not loaded yet ([`Event::Readiness`](crate::Event::Readiness)).
+    NotReady,
 }
 
 /// Why an accepted request got no answer.

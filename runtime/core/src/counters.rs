@@ -20,6 +20,7 @@ pub struct Counters {
     pub rejected_draining: u64,
     pub rejected_superseded: u64,
     pub rejected_shedding: u64,
+    pub rejected_not_ready: u64,
     /// Verdicts `Failed(Device)` and `Failed(Starved)`.
     pub failed_device: u64,
     /// Verdicts `Failed(Payload)`, `Failed(NotFinite)` and `Failed(Vector)`.
@@ -59,6 +60,7 @@ impl Counters {
             + self.rejected_draining
             + self.rejected_superseded
             + self.rejected_shedding
+            + self.rejected_not_ready
     }
 
     #[must_use]
@@ -77,6 +79,7 @@ impl Counters {
             Verdict::Rejected(Rejection::Draining) => &mut self.rejected_draining,
             Verdict::Rejected(Rejection::Superseded) => &mut self.rejected_superseded,
             Verdict::Rejected(Rejection::Shedding) => &mut self.rejected_shedding,
+            Verdict::Rejected(Rejection::NotReady) => &mut self.rejected_not_ready,
             Verdict::Failed(Failure::Device | Failure::Starved) => &mut self.failed_device,
             Verdict::Failed(Failure::Payload | Failure::NotFinite | Failure::Vector) => {
                 &mut self.failed_payload

@@ -129,7 +129,7 @@ pub use ids::{
     ActionId, BATCH_MAX, ClientId, Confidence, ModelId, PartitionId, RequestId, STAGES_MAX,
     StageId, TaskId, Ticket,
 };
-pub use policy::{Contract, DemotionRule, Partitioning, Policy, PolicySpec};
+pub use policy::{Contract, DemotionRule, Partitioning, Policy, PolicySpec, TaskReadiness};
 pub use punctual::{PLACED_PARTITIONS_MAX, PunctualConfig, UtilizationCap, Voluntary, use_allowed};
 pub use scheduler::Scheduler;
 pub use time::{Instant, Nanos};

@@ -53,10 +53,29 @@ pub trait Policy: fmt::Debug + Send {
         None
     }
 
+    /// How much of a task's network serves its frames at present.
+    fn readiness(&self, _task: TaskId) -> TaskReadiness {
+        TaskReadiness::Whole
+    }
+
     /// The present factor on all budgets of a partition, in 1/65536.
     fn scale(&self, _partition: PartitionId) -> u64 {
         1 << 16
     }
+}
+
+/// How much of a task's network serves its frames, as devices say while a start goes on
+/// ([`Event::Readiness`](crate::Event::Readiness)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskReadiness {
+    /// Its mandatory exit cannot run: its frames are rejected.
+    NotReady,
+    /// Its frames are answered where promises to others leave time, as its network does not run as it was measured.
+    Unmeasured,
+    /// Its frames are served as planned, but only up to some of its exits.
+    Shallow,
+    /// All of its network runs as it was measured.
+    Whole,
 }
 
 /// A policy's name and parameters: from it and a plan, the policy is built.
@@ -109,6 +128,8 @@ pub struct Contract {
     pub promises: bool,
     /// It loads weights when requests need them. A policy that does not needs all weights resident.
     pub pages_weights: bool,
+    /// It runs networks as a whole: it answers no frame before all of its network can run.
+    pub runs_whole: bool,
     /// It runs later stages of a batch at the size of the members that remain. Otherwise they run at the size of
     /// the first.
     pub shrinks_batches: bool,
@@ -128,6 +149,7 @@ impl Contract {
             partitioning,
             promises: false,
             pages_weights: false,
+            runs_whole: true,
             shrinks_batches: true,
             lends: false,
             launch_lead: Nanos::ZERO,

@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::error::{ConfigError, StateError};
 use crate::event::Event;
 use crate::ids::{PartitionId, TaskId};
-use crate::policy::{Policy, PolicySpec};
+use crate::policy::{Policy, PolicySpec, TaskReadiness};
 use crate::time::Instant;
 use crate::validate;
 
@@ -110,6 +110,15 @@ impl Scheduler {
     /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
         self.policy.check()
+    }
+
+    /// How much of a task's network serves its frames at present.
+    ///
+    /// # Panics
+    /// If there is no such task.
+    #[must_use]
+    pub fn readiness(&self, task: TaskId) -> TaskReadiness {
+        self.policy.readiness(task)
     }
 
     /// The present factor on all budgets of a partition, in 1/65536. Above 65536, stages run longer than profiled.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use punctual_core::{ModelId, PartitionId, SPAN_MAX};
 use punctual_device::{
     CacheSpec, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider, Start,
+    StartStep,
 };
 use punctual_device_cpu::CpuProvider;
 use punctual_device_cuda::kernel_padding::{KernelPaddingSpec, LaunchTimes};
@@ -18,6 +19,7 @@ use punctual_platform::Doorbell;
 use crate::StartupError;
 use crate::gpu::{GpuError, wait};
 use crate::gpu_watch::GpuWatch;
+use crate::start_order;
 use crate::validate::Validated;
 
 /// The devices of a plan, and what ordinary threads see of them.
@@ -70,6 +72,8 @@ struct Part<'a> {
     partitions: Vec<PartitionSpec>,
     request_buffers: u16,
     cache: Option<CacheSpec>,
+    /// In which order its models are loaded, by its own ids.
+    steps: Vec<StartStep>,
 }
 
 impl<'a> Part<'a> {
@@ -94,6 +98,13 @@ impl<'a> Part<'a> {
             .collect();
         let ids = (0..).map(PartitionId).zip(&plan.partitions);
         let partitions = ids.filter(|(_, partition)| partition.device == device);
+        let local = |id: ModelId| {
+            let before = plan.models[..id.index()].iter();
+            let before = before.filter(|model| model.device == device);
+            ModelId(before.count() as u16)
+        };
+        let steps = start_order::steps(plan).into_iter();
+        let steps = steps.filter(|step| plan.models[step.model.index()].device == device);
         Self {
             partitions: partitions
                 .map(|(id, partition)| {
@@ -106,7 +117,15 @@ impl<'a> Part<'a> {
                 })
                 .collect(),
             request_buffers: plan.scheduler.request_buffers,
-            cache: models.iter().any(|model| model.paged).then(|| cache(plan)),
+            // On cores its thread loads what is pinned, too, while the start goes on.
+            cache: (models.iter().any(|model| model.paged) || device == DeviceKind::Cpu)
+                .then(|| cache(plan)),
+            steps: steps
+                .map(|step| StartStep {
+                    model: local(step.model),
+                    ..step
+                })
+                .collect(),
             models,
         }
     }
@@ -117,7 +136,7 @@ impl<'a> Part<'a> {
             partitions: &self.partitions,
             request_buffers: self.request_buffers,
             cache: self.cache,
-            start: Start::Whole,
+            start: Start::InTurn(&self.steps),
         }
     }
 }

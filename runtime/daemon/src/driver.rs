@@ -35,8 +35,10 @@ impl<D: Device> Driver<D> {
         housekeeping: Waker,
     ) -> Result<Self, ConfigError> {
         let actions = Actions::for_config(&plan.scheduler);
+        let scheduler = Scheduler::new(&plan.scheduler, &plan.policy)?;
+        world.assume(&scheduler);
         Ok(Self {
-            scheduler: Scheduler::new(&plan.scheduler, &plan.policy)?,
+            scheduler,
             world,
             events: Events::with_capacity(EVENTS),
             actions,

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use punctual_device::LoadFailures;
-use punctual_device::weights::LoadFailure;
 use punctual_device_cuda::Loss;
 use punctual_events::{DaemonEvent, Declared, say, say_later};
 use punctual_platform::idle::IdleHold;
@@ -18,13 +17,14 @@ use crate::Termination;
 use crate::acceptor::Acceptor;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
-use crate::manager::Manager;
+use crate::manager::{Manager, serving};
 use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
 use crate::rate_limit::RateLimit;
 use crate::recorder::Trigger;
 use crate::report::{LatencyReport, ReportError, State, TaskReport};
 use crate::rt_events;
+use crate::start::Moment;
 use crate::threads::Threads;
 use crate::watchdog::Health;
 
@@ -63,22 +63,27 @@ pub struct Housekeeping {
 }
 
 /// Why serving ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Reason {
     Signal,
     ParentGone,
     ThreadEnded,
     GpuLost(Loss),
+    /// A network could not be loaded before any task was ready.
+    CannotStart(String),
 }
 
 impl Reason {
-    fn event(self) -> DaemonEvent {
+    fn event(&self) -> DaemonEvent {
         match self {
             Self::Signal => DaemonEvent::Stopping,
             Self::ParentGone => DaemonEvent::ParentGone,
             Self::ThreadEnded => DaemonEvent::ThreadEnded,
             Self::GpuLost(loss) => DaemonEvent::GpuLost {
                 reason: loss.to_string(),
+            },
+            Self::CannotStart(error) => DaemonEvent::NotStarted {
+                error: error.clone(),
             },
         }
     }
@@ -93,8 +98,8 @@ impl Housekeeping {
                 break reason;
             }
         };
-        let interrupted = self.drain(reason);
-        self.finish(reason, interrupted)
+        let interrupted = self.drain(&reason);
+        self.finish(&reason, interrupted)
     }
 
     fn reason_to_end(&self) -> Option<Reason> {
@@ -108,7 +113,10 @@ impl Housekeeping {
         if orphaned {
             return Some(Reason::ParentGone);
         }
-        self.gpu_loss().map(Reason::GpuLost)
+        let failure = self.observer.start.failure(&self.observer.plan);
+        failure
+            .map(Reason::CannotStart)
+            .or_else(|| self.gpu_loss().map(Reason::GpuLost))
     }
 
     /// Why this process can no longer use its GPU, if so.
@@ -150,6 +158,7 @@ impl Housekeeping {
             .attend(&self.poller, &self.acceptor.pools);
         tell_events(&mut self.log, &self.acceptor);
         self.tell_load_failures();
+        self.tell_start();
         if let Some(gpu) = &mut self.observer.gpu {
             gpu.tell_faults(|event| self.log.say(event));
         }
@@ -270,17 +279,64 @@ impl Housekeeping {
 
     /// Says why loads failed; that they did is in the report.
     fn tell_load_failures(&mut self) {
-        let (models, log) = (&self.observer.plan.models, &mut self.log);
-        for LoadFailure { model, reason } in self.load_failures.since_last() {
-            log.say(&DaemonEvent::WeightsNotLoaded {
-                model: models[model.index()].name.clone(),
-                reason: reason.to_string(),
+        let Observer { plan, start, .. } = &mut self.observer;
+        for failure in self.load_failures.since_last() {
+            let model = failure.model.index();
+            if plan.scheduler.models[model].weights.is_none() {
+                say(&start.failed(plan, &failure));
+                continue;
+            }
+            self.log.say(&DaemonEvent::WeightsNotLoaded {
+                model: plan.models[model].name.clone(),
+                reason: failure.reason.to_string(),
             });
         }
     }
 
+    /// Says which tasks have become ready, and that the daemon is with the first of them.
+    fn tell_start(&mut self) {
+        let now_ns = clock::now_ns();
+        let Observer {
+            plan,
+            start,
+            metrics,
+            ..
+        } = &mut self.observer;
+        let was_over = start.is_over();
+        for event in start.news(plan, metrics, now_ns) {
+            say(&event);
+        }
+        let becomes_ready = start.becomes_ready(plan, now_ns);
+        if becomes_ready {
+            self.observer.ready_ns = now_ns;
+            self.announce();
+            self.observer.start.tell(Moment::Ready);
+        }
+        if self.observer.start.is_over() && !was_over {
+            self.observer.start.tell(Moment::Over);
+        }
+    }
+
+    /// Says that frames are answered.
+    fn announce(&mut self) {
+        if self.state == State::Starting {
+            self.state = State::Serving;
+        }
+        let Observer {
+            plan,
+            start,
+            is_last_good,
+            ..
+        } = &self.observer;
+        let status = serving(plan, start.words().as_deref(), *is_last_good);
+        say(&DaemonEvent::Started {
+            status: status.clone(),
+        });
+        self.manager.notifier.ready(&status);
+    }
+
     /// Answers what was accepted; true if a second signal ended that.
-    fn drain(&mut self, reason: Reason) -> bool {
+    fn drain(&mut self, reason: &Reason) -> bool {
         self.state = State::Draining;
         self.manager.notifier.stopping("draining");
         let drain_bound_ns = self.observer.plan.drain_bound.as_nanos();
@@ -291,7 +347,7 @@ impl Housekeeping {
         let mut bound = clock::now_ns() + drain_bound_ns;
         self.order_drain(bound);
         // A drain that no signal began is interrupted by the first.
-        let asked = u32::from(reason == Reason::Signal);
+        let asked = u32::from(*reason == Reason::Signal);
         let mut interrupted = false;
         while !self.threads.drained.is_raised() {
             self.turn();
@@ -312,7 +368,7 @@ impl Housekeeping {
         self.threads.scheduler.wakeup.send();
     }
 
-    fn finish(mut self, reason: Reason, interrupted: bool) -> Termination {
+    fn finish(mut self, reason: &Reason, interrupted: bool) -> Termination {
         let drained = self.threads.drained.is_raised();
         let leave_gpu = self.must_leave_gpu();
         self.observer.page_faults.freeze();
@@ -346,12 +402,15 @@ impl Housekeeping {
         let status = self
             .observer
             .status(State::Terminated, &self.acceptor.report());
-        for task in &report.tasks {
-            say(&summary(task));
+        if !matches!(reason, Reason::CannotStart(_)) {
+            for task in &report.tasks {
+                say(&summary(task));
+            }
+            say(&DaemonEvent::Stopped { status });
         }
-        say(&DaemonEvent::Stopped { status });
         let termination = match () {
             () if matches!(reason, Reason::GpuLost(_)) => Termination::DeviceLost,
+            () if matches!(reason, Reason::CannotStart(_)) => Termination::Resources,
             () if !sound => Termination::Internal,
             () if interrupted && lost > 0 => Termination::Interrupted,
             () if lost > 0 => Termination::DrainExceeded,

@@ -5,7 +5,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | phases of the start | `startup`: `validate`, `reserve`, `threads`, then ready |
+//! | phases of the start | `startup`: `validate`, `reserve`, `threads`; then `start`: ready with the first task, in the order of `start_order` |
 //! | a frame's way | `port` → `world` (the scheduler's, in `driver`) → `intake` → `world` → `port` |
 //! | what goes from thread to thread | `messages`, over the rings of `channels` |
 //! | the configuration that is served if the present one cannot be | `last_good` |
@@ -64,6 +64,8 @@ mod reload;
 mod report;
 mod reserve;
 mod rt_events;
+mod start;
+mod start_order;
 mod startup;
 mod starved;
 mod termination;
@@ -81,10 +83,11 @@ pub use process::{Process, ProcessError};
 pub use reload::reload;
 pub use report::{
     ClientReport, ClientsReport, DecisionReport, FailedReport, GpuReport, HomeReport,
-    LatencyReport, LendingReport, LoanReport, MemoryReport, NoteReport, PartitionReport,
-    REPORT_FORMAT, RanReport, RecorderReport, RejectedReport, Report, ReportError, RunningReport,
-    SilentReport, SlackReport, StageReport, StallReport, StallsReport, State, TaskReport,
-    ThreadReport, WatchdogReport, WidthReport, WidthsReport, metrics_socket,
+    LatencyReport, LendingReport, LoanReport, MemoryReport, ModelFailureReport, NoteReport,
+    PartitionReport, REPORT_FORMAT, RanReport, RecorderReport, RejectedReport, Report, ReportError,
+    RunningReport, SilentReport, SlackReport, StageReport, StallReport, StallsReport, StartReport,
+    State, TaskReport, TaskStartReport, ThreadReport, WatchdogReport, WidthReport, WidthsReport,
+    metrics_socket,
 };
 pub use startup::{plan, plan_inputs, run};
 pub use termination::Termination;

@@ -56,14 +56,15 @@ impl Manager {
     }
 }
 
-/// What the daemon does, in a line for `systemctl status`.
-pub fn serving(plan: &Plan, is_last_good: bool) -> String {
+/// What the daemon does, in a line for `systemctl status`; `start`: what of it is still to come.
+pub fn serving(plan: &Plan, start: Option<&str>, is_last_good: bool) -> String {
     let realtime = plan.tasks.iter();
     let realtime = realtime.filter(|task| task.criticality == Criticality::RealTime);
     let lending = lending_words(plan).map_or(String::new(), |words| format!(", {words}"));
     let source = last_good_words(is_last_good);
+    let start = start.map_or(String::new(), |words| format!(", {words}"));
     format!(
-        "serving {} tasks ({} real-time) on board {}, plan {}{lending}{source}",
+        "serving {} tasks ({} real-time) on board {}, plan {}{start}{lending}{source}",
         plan.tasks.len(),
         realtime.count(),
         plan.board,

@@ -28,6 +28,7 @@ use crate::report::{
     StallReport, StallsReport, State, TaskReport,
 };
 use crate::rt_events;
+use crate::start::Start;
 use crate::watchdog::Watchdog;
 pub use lending::words as lending_words;
 
@@ -37,6 +38,7 @@ pub struct Observer {
     pub metrics: Arc<Metrics>,
     pub probes: Vec<StallProbe>,
     pub page_faults: PageFaults,
+    pub start: Start,
     pub ready_ns: u64,
     pub missing: Vec<String>,
     pub device: String,
@@ -70,6 +72,7 @@ impl Observer {
             socket: self.socket.display().to_string(),
             last_good: self.is_last_good,
             state,
+            start: self.start.report(&self.plan),
             ready_ns: self.ready_ns,
             seconds: clock::now_ns().saturating_sub(self.ready_ns) as f64 / 1e9,
             tasks: self.tasks(state, &stalls),
@@ -111,12 +114,15 @@ impl Observer {
             .collect();
         let sum = |count: fn(&Counted) -> u64| counted.iter().map(count).sum::<u64>();
         let state = match state {
+            State::Starting => "starting",
             State::Serving => "serving",
             State::Draining => "answering what was accepted",
             State::Terminated => "done",
         };
+        let start = self.start.words();
+        let start = start.map_or(String::new(), |words| format!(", {words}"));
         let mut line = format!(
-            "{state}: plan {:.8}, {} of {} clients; {} frames, {} on time, {} late, {} rejected, {} failed",
+            "{state}{start}: plan {:.8}, {} of {} clients; {} frames, {} on time, {} late, {} rejected, {} failed",
             self.plan.hash.to_string(),
             clients.in_use,
             clients.slots,
@@ -158,7 +164,7 @@ impl Observer {
         let plan = self.plan.task(task);
         let counted = metrics.outcomes.now();
         let (open, lost) = match state {
-            State::Serving | State::Draining => (counted.open(), 0),
+            State::Starting | State::Serving | State::Draining => (counted.open(), 0),
             State::Terminated => (0, counted.open()),
         };
         let model = &self.plan.models[plan.model.index()];
@@ -177,6 +183,7 @@ impl Observer {
                 Criticality::BestEffort => "best-effort",
             }
             .into(),
+            start: self.start.task_report(metrics),
             submitted: counted.submitted,
             on_time: counted.of(Outcome::OnTime),
             late: counted.of(Outcome::Late),

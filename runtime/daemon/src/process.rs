@@ -40,7 +40,7 @@ impl From<Child> for Process {
 }
 
 impl Process {
-    /// Starts a daemon, which ends with this process, and waits until it says that it is ready. Standard output stays the
+    /// Starts a daemon, which ends with this process, and waits until it has loaded everything. Standard output stays the
     /// caller's own, and so does standard error unless something is wrong, or the environment has another level.
     pub fn start(command: &mut Command) -> Result<Self, ProcessError> {
         // Not close-on-exec: the daemon inherits the write end under the number it is told.
@@ -57,13 +57,14 @@ impl Process {
             .spawn()?;
         drop(told);
         let mut process = Self(child);
-        let mut line = String::new();
-        BufReader::new(File::from(ready)).read_line(&mut line)?;
-        if line.is_empty() {
-            let status = process.wait()?;
-            return Err(ProcessError::NotReady { status });
+        let mut lines = BufReader::new(File::from(ready)).lines();
+        while let Some(line) = lines.next().transpose()? {
+            if line == "over" {
+                return Ok(process);
+            }
         }
-        Ok(process)
+        let status = process.wait()?;
+        Err(ProcessError::NotReady { status })
     }
 
     #[must_use]

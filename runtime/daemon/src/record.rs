@@ -67,6 +67,7 @@ fn verdict(verdict: Verdict) -> punctual_ipc::Verdict {
             Rejection::Draining => punctual_ipc::Rejection::Draining,
             Rejection::Superseded => punctual_ipc::Rejection::Superseded,
             Rejection::Shedding => punctual_ipc::Rejection::Shedding,
+            Rejection::NotReady => punctual_ipc::Rejection::NotReady,
         }),
         Verdict::Failed(reason) => punctual_ipc::Verdict::Failed(match reason {
             Failure::Device => punctual_ipc::Failure::Device,

@@ -4,6 +4,7 @@
 mod clients;
 mod lending;
 mod stages;
+mod start;
 mod tasks;
 mod verdicts;
 
@@ -22,6 +23,7 @@ pub use crate::watchdog::{SilentReport, WatchdogReport};
 pub use clients::{ClientReport, ClientsReport};
 pub use lending::{HomeReport, LendingReport, LoanReport, RanReport, WidthReport, WidthsReport};
 pub use stages::{RunningReport, StageReport};
+pub use start::{ModelFailureReport, StartReport, TaskStartReport};
 pub use tasks::{SlackReport, TaskReport};
 pub use verdicts::{FailedReport, RejectedReport};
 
@@ -59,6 +61,9 @@ pub struct Report {
     #[serde(default)]
     pub last_good: bool,
     pub state: State,
+    /// How far the start is.
+    #[serde(default)]
+    pub start: StartReport,
     /// When the ready signal was given, in nanoseconds of the monotonic clock.
     pub ready_ns: u64,
     /// Seconds since then.
@@ -142,6 +147,8 @@ pub struct MemoryReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
+    /// No task is ready yet.
+    Starting,
     #[default]
     Serving,
     Draining,

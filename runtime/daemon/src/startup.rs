@@ -2,8 +2,6 @@
 //! pre-fault → pin and prioritise → seal the allocator → ready.
 
 use std::ffi::CString;
-use std::fs::File;
-use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::parent_id;
 use std::sync::Arc;
@@ -16,7 +14,9 @@ use punctual_platform::rivals::{self, Sighting};
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::stall::StallProbe;
-use punctual_platform::{Missing, allocator, capabilities, clock, limits, logging, memory, poll};
+use punctual_platform::{
+    Missing, allocator, capabilities, clock, limits, logging, memory, process_start,
+};
 
 use crate::acceptor::Acceptor;
 use crate::describe;
@@ -28,7 +28,7 @@ use crate::host;
 use crate::housekeeping::{ACCEPTOR, Housekeeping, SIGNALS};
 use crate::introduction::introduction;
 use crate::last_good::LastGood;
-use crate::manager::{Manager, serving};
+use crate::manager::Manager;
 use crate::observer::Observer;
 use crate::page_faults::PageFaults;
 use crate::pools::{Pools, STRANGERS_MAX};
@@ -38,6 +38,7 @@ use crate::recorder::Recorder;
 use crate::report::State;
 use crate::reserve::{Reserved, prefault};
 use crate::rt_events;
+use crate::start::Start;
 use crate::threads::{ThreadFactory, Threads, attention, stall_probes};
 use crate::validate::{Validated, gather, validate};
 use crate::watchdog::{Watchdog, WhoHas};
@@ -216,6 +217,8 @@ fn hold_idle(plan: &Plan, missing: &mut Vec<Missing>) -> Option<IdleHold> {
 
 /// What this process has from the process that started it.
 struct Origin {
+    /// When the process began, in ns.
+    began_ns: u64,
     ready: Option<OwnedFd>,
     /// Where clients connect, if the service manager listens for us.
     socket: Option<OwnedFd>,
@@ -230,6 +233,7 @@ impl Origin {
     fn take_over(options: &Options) -> Result<Self, StartupError> {
         let inherited = |number| service::inherited(number).ok_or(StartupError::ReadyFd(number));
         Ok(Self {
+            began_ns: process_start::began_ns(),
             ready: options.ready_fd.map(inherited).transpose()?,
             socket: service::passed_socket(CLIENTS_SOCKET),
             parent: options.end_with_parent.then(parent_id),
@@ -237,25 +241,9 @@ impl Origin {
             notifier: Notifier::from_environment()?,
         })
     }
-
-    /// Says that clients can connect. The daemon serves even if the process that waits for this is gone or does not
-    /// read.
-    fn announce(&mut self, plan: &Plan, is_last_good: bool) {
-        let status = serving(plan, is_last_good);
-        say(&DaemonEvent::Started {
-            status: status.clone(),
-        });
-        self.notifier.ready(&status);
-        let ready = self.ready.take();
-        // A pipe that takes anything takes a line at once.
-        let ready = ready.filter(|ready| poll::wait_writable(ready.as_fd(), Some(0)));
-        if let Some(ready) = ready {
-            let _ = File::from(ready).write_all(b"ready\n");
-        }
-    }
 }
 
-/// Starts the real-time threads, seals the allocator, accepts clients.
+/// Starts the real-time threads, seals the allocator, accepts clients. Housekeeping says when the first task is ready.
 fn start_threads(
     options: &Options,
     mut origin: Origin,
@@ -315,6 +303,7 @@ fn start_threads(
         watchdog,
         threads: granted::of(&threads.tids()),
         page_faults: PageFaults::of(threads.tids()),
+        start: Start::new(&plan, origin.began_ns, origin.ready.take()),
         ready_ns: clock::now_ns(),
         missing: complain(missing),
         device,
@@ -327,7 +316,6 @@ fn start_threads(
     for event in introduction(&plan, &observer.socket) {
         say(&event);
     }
-    origin.announce(&plan, validated.is_last_good);
     Ok(Housekeeping {
         poller,
         signals: origin.signals,
@@ -339,7 +327,7 @@ fn start_threads(
         manager: Manager::new(origin.notifier),
         parent: origin.parent,
         report: options.report.clone(),
-        state: State::Serving,
+        state: State::Starting,
         load_failures,
         idle: None,
         log: RateLimit::default(),

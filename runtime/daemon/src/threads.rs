@@ -450,7 +450,8 @@ impl ThreadFactory<'_> {
         let starvable = starvable(self.plan(), self.probes);
         let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain)
             .on_partitions(starvable, Arc::clone(&self.attention))
-            .recorded_by(self.sinks.steps.take(), self.sinks.boxes.take());
+            .recorded_by(self.sinks.steps.take(), self.sinks.boxes.take())
+            .telling(self.housekeeping.clone());
         let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
             self.plan(),

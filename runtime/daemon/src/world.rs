@@ -64,6 +64,20 @@ pub struct DaemonWorld<D> {
     recorder: Option<StepSink>,
     /// None: no boxes are recorded.
     boxes: Option<BoxSink>,
+    start: Start,
+    /// Woken when a task has become ready.
+    housekeeping: Option<Waker>,
+}
+
+/// What the scheduler knows of its devices' start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// Nothing yet.
+    Unheard,
+    /// It is being told what they have.
+    Heard,
+    /// All that they had said when they were polled first.
+    Known,
 }
 
 /// What buffers, areas and weights are used for.
@@ -191,11 +205,13 @@ impl<D: Device> World for DaemonWorld<D> {
         // The count is read before the rings, so that a ring in between is not missed.
         let seen = self.bell.count();
         self.heart.working();
+        self.begin();
         let room = events.room();
         self.collect(events);
         if events.room() < room {
             return;
         }
+        self.begin();
         let until = until.map(Instant::as_nanos);
         let bound = self.drain.bound_ns();
         let until = until.into_iter().chain(bound).min();
@@ -240,6 +256,10 @@ impl<D: Device> World for DaemonWorld<D> {
         if let Some(recorder) = &mut self.recorder {
             recorder.write(step.now, step.took, step.event, step.actions, scheduler);
         }
+        if matches!(step.event, Event::Readiness(_)) {
+            self.metrics.copy_readiness(scheduler);
+            self.tell_readiness();
+        }
         // Nothing else reports overruns.
         if matches!(step.event, Event::Finished(_)) {
             self.metrics.copy_conduct(scheduler);
@@ -279,6 +299,8 @@ impl<D: Device> DaemonWorld<D> {
             probes: Probes::default(),
             recorder: None,
             boxes: None,
+            start: Start::Unheard,
+            housekeeping: None,
         }
     }
 
@@ -292,11 +314,42 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 
+    /// Wakes this thread when a task has become ready.
+    pub fn telling(self, housekeeping: Waker) -> Self {
+        Self {
+            housekeeping: Some(housekeeping),
+            ..self
+        }
+    }
+
+    /// What the scheduler takes for granted before its devices have said anything.
+    pub fn assume(&self, scheduler: &Scheduler) {
+        self.metrics.copy_readiness(scheduler);
+    }
+
     pub fn recorded_by(self, recorder: Option<StepSink>, boxes: Option<BoxSink>) -> Self {
         Self {
             recorder,
             boxes,
             ..self
+        }
+    }
+
+    /// Once the scheduler was told all that its devices had said: from here on, what is told of tasks is true.
+    fn begin(&mut self) {
+        if self.start == Start::Heard {
+            self.start = Start::Known;
+            self.metrics.known.set();
+            self.tell_readiness();
+        }
+    }
+
+    fn tell_readiness(&self) {
+        if self.start == Start::Known
+            && self.metrics.note_readiness(clock::now_ns())
+            && let Some(housekeeping) = &self.housekeeping
+        {
+            housekeeping.wake();
         }
     }
 
@@ -348,9 +401,13 @@ impl<D: Device> DaemonWorld<D> {
         {
             events.push(Event::Failed { action });
         }
-        while events.room() > 0
-            && let Some(event) = self.device.poll()
-        {
+        while events.room() > 0 {
+            let Some(event) = self.device.poll() else {
+                if self.start == Start::Unheard {
+                    self.start = Start::Heard;
+                }
+                break;
+            };
             self.count_device_event(&event);
             events.push(event);
         }

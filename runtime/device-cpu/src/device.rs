@@ -10,7 +10,9 @@ use punctual_core::{Answer, ModelId, Nanos, StageId};
 use punctual_device::pool::{CancelFlag, Engine, Helper, Outcome};
 use punctual_device::regions::BufferGuard;
 use punctual_device::weights::LoaderThread;
-use punctual_device::{DeviceSpec, HostedDevice, InputBuffers, PartitionSpec, Shell};
+use punctual_device::{
+    CacheSpec, DeviceSpec, HostedDevice, InputBuffers, PartitionSpec, Shell, Start,
+};
 use punctual_kernels::Isa;
 use punctual_model::SolutionMemory;
 use punctual_platform::Doorbell;
@@ -19,6 +21,7 @@ use crate::StartError;
 use crate::executable::Step;
 use crate::lower::lower;
 use crate::model::LoadedModel;
+use crate::pace::Activity;
 use crate::shared::team::{self, Leader};
 use crate::shared::weights::{Source, Weights};
 use crate::store::{self, Memory};
@@ -29,6 +32,7 @@ pub struct CpuDevice {
     isa: Isa,
     models: Arc<[LoadedModel]>,
     weights: Arc<Weights>,
+    activity: Arc<Activity>,
     workspace_bytes: Vec<usize>,
     request_bytes: usize,
 }
@@ -65,7 +69,8 @@ impl OperatorTime {
 }
 
 impl CpuDevice {
-    /// Loads the models, takes all memory and starts the workers. `report` is rung after each event.
+    /// Lowers the models, takes memory and starts the workers; loads the models now or in turn, as `spec` says. `report`
+    /// is rung after each event.
     ///
     /// # Errors
     /// [`StartError`]; a privilege that is missing is none ([`Shell::missing`]).
@@ -102,21 +107,20 @@ impl CpuDevice {
         spec: &DeviceSpec<'_>,
         report: Arc<Doorbell>,
     ) -> Result<Self, StartError> {
-        let pages = spec.cache.map_or(0, |cache| cache.pages);
-        let (memory, loader) = Memory::take(sources, pages)?;
-        let weights = memory.weights().clone();
-        for (id, (model, spec)) in (0..).zip(models.iter_mut().zip(spec.models)) {
-            if let Some(claim) = weights.claim(ModelId(id))
-                && !spec.paged
-            {
-                model.specialise(spec.solutions, claim.floats());
+        for (model, spec) in models.iter_mut().zip(spec.models) {
+            if !spec.paged {
+                model.choose(spec.solutions);
             }
         }
-        let loader = match &spec.cache {
-            Some(cache) => Some(LoaderThread::start(loader, cache, &report)?),
-            None => None,
-        };
         let models: Arc<[LoadedModel]> = models.into();
+        let pages = spec.cache.map_or(0, |cache| cache.pages);
+        let (memory, mut starter) = Memory::reserve(&models, sources, pages, spec.start)?;
+        let (weights, activity) = (memory.weights().clone(), starter.activity().clone());
+        if spec.start == Start::Whole {
+            starter.finish()?;
+        }
+        let loader = loads_later(spec).map(|cache| LoaderThread::start(starter, &cache, &report));
+        let loader = loader.transpose()?;
         let request_floats = models.iter().map(|model| model.request_floats).max();
         let request_floats = request_floats.unwrap_or(0);
         let layouts = models.iter().map(|model| model.input).collect();
@@ -126,6 +130,7 @@ impl CpuDevice {
             isa,
             models,
             weights,
+            activity,
             workspace_bytes: Vec::new(),
             request_bytes: usize::from(spec.request_buffers) * request_floats * size_of::<f32>(),
         };
@@ -158,6 +163,7 @@ impl CpuDevice {
         let team = Team {
             leader,
             weights: weights.clone(),
+            activity: self.activity.clone(),
         };
         Ok(self.shell.add_partition(partition, team, mates.collect())?)
     }
@@ -185,6 +191,17 @@ impl CpuDevice {
     pub fn workspace_bytes(&self) -> &[usize] {
         &self.workspace_bytes
     }
+}
+
+/// The thread that loads after the device is there; none if nothing comes later.
+fn loads_later(spec: &DeviceSpec<'_>) -> Option<CacheSpec> {
+    let anywhere = CacheSpec {
+        pages: 0,
+        core: None,
+        priority: None,
+    };
+    let in_turn = spec.start != Start::Whole;
+    spec.cache.or(in_turn.then_some(anywhere))
 }
 
 impl HostedDevice for CpuDevice {
@@ -215,6 +232,7 @@ impl HostedDevice for CpuDevice {
 struct Team {
     leader: Leader,
     weights: Arc<Weights>,
+    activity: Arc<Activity>,
 }
 
 impl Engine for Team {
@@ -225,6 +243,7 @@ impl Engine for Team {
         members: &mut [BufferGuard<'_>],
         interrupt: &CancelFlag,
     ) -> Poll<Outcome> {
+        let _runs = self.activity.begin();
         // Not there: the device takes no such action.
         let Some(weights) = self.weights.claim(model) else {
             return Poll::Ready(Outcome::Fault);

@@ -16,9 +16,8 @@ use crate::shared::team::{self, Helper, Leader};
 use crate::shared::weights::Weights;
 use crate::store::{self, Memory};
 use crate::{OperatorTime, StartError};
-use punctual_device::InputBuffers;
-use punctual_device::ModelSpec;
 use punctual_device::pool::{BufferGuard, CancelFlag, Outcome};
+use punctual_device::{InputBuffers, ModelSpec, Start};
 
 const MODEL: ModelId = ModelId(0);
 
@@ -119,17 +118,16 @@ impl Evaluator {
     ) -> Result<(Self, Vec<Helper>), StartError> {
         let layout = OutputLayout::of(network, |_| true);
         let source = store::source(isa, &model, &ModelSpec::resident(network, &[]))?;
-        let (memory, _) = Memory::take(vec![source], 0)?;
-        let weights = memory.weights().clone();
-        if let Some(claim) = weights.claim(MODEL) {
-            model.specialise(solutions, claim.floats());
-        }
+        model.choose(solutions);
         let inputs = InputBuffers::new(
             batch_max as u16,
             model.request_floats,
             Box::new([model.input]),
         );
         let models: Arc<[LoadedModel]> = Arc::new([model]);
+        let (memory, mut starter) = Memory::reserve(&models, vec![source], 0, Start::Whole)?;
+        starter.finish()?;
+        let weights = memory.weights().clone();
         let (leader, mates) = team::team(size, &models, &weights, inputs.regions(), batch_max);
         let evaluator = Self {
             models,

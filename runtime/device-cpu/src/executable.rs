@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use punctual_core::Nanos;
 use punctual_kernels::{BlockedLayout, Image, Isa, Kernel, KernelError, Part, PlainCopy};
 
 use crate::shared::{Operands, Space, Span};
-use crate::specialised::{Chosen, Specialised};
+use crate::specialised::{Chosen, Derived, Specialised};
 use punctual_model::{Output, PlacedOutput, ScoreForm, TensorId};
 
 /// One stage.
@@ -17,12 +17,32 @@ pub(crate) struct Executable {
     pub(crate) steps: Vec<Step>,
     /// Its first operator's position among all of the network's.
     pub(crate) first_operator: u32,
+    /// Floats from the start of the model's weight image to the last one that it or a stage before it reads.
+    pub(crate) weights_end: usize,
+    /// Whether the solutions that were chosen for its operators are there.
+    pub(crate) prepared: Prepared,
     /// Whether its leader runs it alone.
     pub(crate) alone: Chosen<bool>,
     /// What it answers; nothing if it ends in no exit.
     pub(crate) exit: Option<ExitPlan>,
     /// Floats of a member's share of the workspace.
     pub(crate) workspace_floats: usize,
+}
+
+/// Becomes true once, while leaders run the stage.
+#[derive(Default)]
+pub(crate) struct Prepared(AtomicBool);
+
+impl Prepared {
+    pub(crate) fn set(&self) {
+        // Release: pairs with the acquire in `is_set` (label PREPARED): whoever sees it sees the derived weights.
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        // Acquire: pairs with the release in `set` (label PREPARED).
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 /// Where the parts of an answer lie when a stage is over.
@@ -99,19 +119,19 @@ impl Step {
     }
 
     /// Runs the part of one of `cores` cores, or a piece of it, for all members. `packed` are the step's weights,
-    /// `specialised` those of all of the model's specialised solutions, `scratch` the core's own memory for these.
+    /// `derived` those of all of the model's specialised solutions, if this stage's are there, `scratch` the core's own
+    /// memory for these.
     pub(crate) fn run(
         &self,
         packed: &[f32],
-        specialised: &[f32],
+        derived: Option<&[Derived]>,
         part: Part,
         cores: usize,
         images: &mut [Image<'_>],
         scratch: &mut [f32],
     ) {
-        if self
-            .specialised
-            .run(specialised, part, cores, images, scratch)
+        if let Some(derived) = derived
+            && (self.specialised).run(derived, part, cores, images, scratch)
         {
             return;
         }

@@ -80,10 +80,12 @@ pub mod images;
 mod lower;
 mod machine;
 mod model;
+mod pace;
 mod provider;
 mod shared;
 mod solutions;
 mod specialised;
+mod start;
 mod store;
 
 pub use checker::{Found, Misplaced, Place, Violation};

@@ -4,9 +4,9 @@
 //! from the image, and scratch memory a core.
 
 use std::cmp::Reverse;
-use std::ops::Range;
+use std::sync::OnceLock;
 
-use punctual_kernels::{Conv2d, Image, Part, Solution, Winograd};
+use punctual_kernels::{AlignedBuffer, Conv2d, Image, Part, Solution, Winograd};
 use punctual_model::SolutionChoice;
 
 use punctual_device::regions::LINE;
@@ -31,8 +31,45 @@ pub(crate) struct Specialised {
 pub(crate) struct Further {
     pub(crate) solution: Solution,
     pub(crate) kernel: Winograd,
-    /// Where its weights lie in [`LoadedModel::specialised`](crate::model::LoadedModel).
-    pub(crate) weights: Range<usize>,
+    /// Which of [`LoadedModel::derived`](crate::model::LoadedModel) its weights are.
+    pub(crate) derived: usize,
+}
+
+/// Weights that a solution derives from the image. They are prepared by an ordinary thread while workers run others,
+/// and never change once they are there.
+pub(crate) struct Derived {
+    floats: OnceLock<AlignedBuffer>,
+    len: usize,
+}
+
+impl Derived {
+    /// Of `len` floats, not there yet.
+    pub(crate) fn awaited(len: usize) -> Self {
+        Self {
+            floats: OnceLock::new(),
+            len,
+        }
+    }
+
+    /// # Panics
+    /// If they are there already, or are not as many as was said.
+    pub(crate) fn publish(&self, floats: AlignedBuffer) {
+        assert_eq!(floats.len(), self.len, "derived weights");
+        let published = self.floats.set(floats);
+        assert!(published.is_ok(), "weights are derived once");
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        self.floats.get().is_some()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn floats(&self) -> &[f32] {
+        self.floats.get().expect("a prepared stage's weights")
+    }
 }
 
 struct Use<T> {
@@ -86,10 +123,10 @@ impl<T: Copy + Default> Chosen<T> {
 
 impl Specialised {
     /// Runs what was chosen for the batch and the number of cores; false if that is the direct
-    /// solution. `weights` are those of all of the model's specialised solutions.
+    /// solution. `derived` are the model's weights of specialised solutions, of which this step's are there.
     pub(crate) fn run(
         &self,
-        weights: &[f32],
+        derived: &[Derived],
         part: Part,
         cores: usize,
         images: &mut [Image<'_>],
@@ -101,7 +138,7 @@ impl Specialised {
             .iter()
             .find(|further| further.solution == chosen);
         if let Some(further) = further {
-            let weights = &weights[further.weights.clone()];
+            let weights = derived[further.derived].floats();
             further.kernel.run(weights, part, images, scratch);
         }
         further.is_some()
@@ -135,7 +172,7 @@ impl Specialised {
             Some(Further {
                 solution,
                 kernel,
-                weights: 0..0,
+                derived: 0,
             })
         });
         Self {
@@ -159,7 +196,6 @@ mod tests {
     use super::*;
     use crate::lower::lower;
     use punctual_conformance::networks;
-    use punctual_kernels::AlignedBuffer;
 
     #[test]
     fn a_choice_holds_for_smaller_batches_and_more_units_than_it_was_measured_with() {
@@ -171,16 +207,12 @@ mod tests {
             units,
             solution: solution.to_owned(),
         };
-        let image = AlignedBuffer::zeroed(model.weight_floats);
-        model.specialise(
-            &[
-                choice(4, 2, "winograd-4x4"),
-                choice(1, 2, "winograd-2x2"),
-                choice(8, 3, "of-tomorrow"),
-                choice(8, 4, "direct"),
-            ],
-            &image,
-        );
+        model.choose(&[
+            choice(4, 2, "winograd-4x4"),
+            choice(1, 2, "winograd-2x2"),
+            choice(8, 3, "of-tomorrow"),
+            choice(8, 4, "direct"),
+        ]);
         let step = &model.stages[0].steps[1].specialised;
         assert_eq!(
             step.chosen.at(1, 1),

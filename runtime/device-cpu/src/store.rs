@@ -1,56 +1,62 @@
-//! The life of weights on the CPU device: resident weights are loaded at the start, the
-//! rest by a loader thread when the core orders it.
+//! The life of weights on the CPU device: those that stay are loaded by its start ([`Starter`]), the
+//! rest by the loader thread when the core orders it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use punctual_core::{ActionId, ModelId};
-use punctual_device::ModelSpec;
+use punctual_core::{ActionId, ModelId, Readiness, StageId};
 use punctual_device::weights::{Loaded, WeightStore};
+use punctual_device::{ModelSpec, Start};
 use punctual_kernels::Isa;
 use punctual_model::WeightImage;
+use rtrb::Consumer;
 
 use crate::StartError;
 use crate::lower;
 use crate::model::LoadedModel;
-use crate::shared::weights::{self, Ledger, Loader, Source, Weights};
+use crate::shared::weights::{self, Ledger, Source, Weights};
+use crate::start::Starter;
 
 /// The weights of all models, as the thread that submits sees them.
 pub(crate) struct Memory {
     weights: Arc<Weights>,
+    models: Arc<[LoadedModel]>,
     ledger: Ledger,
     /// Pages of each model that is paged.
     pages: Box<[Option<u32>]>,
+    /// What a start in turn says.
+    readiness: Option<Consumer<Readiness>>,
 }
 
 impl Memory {
-    /// Memory for these models, the resident ones loaded, with `cache_pages` more for the paged ones;
-    /// and the loader of those.
+    /// Addresses and pages for these models, with `cache_pages` more for the paged ones; and what starts them, which has
+    /// done nothing yet.
     ///
     /// # Errors
-    /// When memory is unavailable, an image is damaged, or a model does not fit the cache.
-    pub(crate) fn take(
+    /// When addresses are unavailable, or a model does not fit the cache.
+    pub(crate) fn reserve(
+        models: &Arc<[LoadedModel]>,
         sources: Vec<Source>,
         cache_pages: u32,
-    ) -> Result<(Self, Loader), StartError> {
+        start: Start<'_>,
+    ) -> Result<(Self, Starter), StartError> {
         let paged = |source: &Source| source.paged.then(|| source.image.pages() as u32);
         let pages: Box<[Option<u32>]> = sources.iter().map(paged).collect();
         check_fit(&pages, cache_pages)?;
         let store = pinned_pages(&sources) + cache_pages as usize;
-        let (weights, mut ledger, mut loader) = weights::weights(sources, store)?;
-        for (id, _) in (0..).zip(&pages).filter(|(_, paged)| paged.is_none()) {
-            ledger.load(ActionId(0), ModelId(id));
-            if let Some(Err((model, source))) = loader.carry_out() {
-                return Err(StartError::Weights { model, source });
-            }
-            ledger.poll();
-        }
+        let (weights, mut ledger, loader) = weights::weights(sources, store)?;
+        let loads = (0..).map(ModelId).zip(&pages);
+        let loads = loads.map(|(model, paged)| paged.is_none().then(|| ledger.pin(model)));
+        let loads = loads.collect();
+        let (starter, readiness) = Starter::new(loader, &weights, models, loads, start);
         let memory = Self {
             weights,
+            models: models.clone(),
             ledger,
             pages,
+            readiness,
         };
-        Ok((memory, loader))
+        Ok((memory, starter))
     }
 
     pub(crate) fn weights(&self) -> &Arc<Weights> {
@@ -74,6 +80,15 @@ impl WeightStore for Memory {
 
     fn poll(&mut self) -> Option<Loaded> {
         self.ledger.poll()
+    }
+
+    fn is_ready(&self, model: ModelId, stage: StageId) -> bool {
+        let stage = &self.models[model.index()].stages[stage.index()];
+        self.weights.ready(model) >= stage.weights_end
+    }
+
+    fn poll_readiness(&mut self) -> Option<Readiness> {
+        self.readiness.as_mut()?.pop().ok()
     }
 }
 

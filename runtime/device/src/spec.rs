@@ -39,8 +39,10 @@ pub enum Start<'a> {
     /// - After each stage whose weights and code are there; a stage that needs nothing more than the ones before it may
     ///   be said with them. `stages` never falls.
     /// - `as_measured` is false as long as a solution that was chosen by measuring for one of these stages is not
-    ///   prepared and a general one stands in for it. It may become false again with a further stage. The last event
-    ///   of a model that was loaded says all of its stages, `as_measured`.
+    ///   prepared and a general one stands in for it. They are prepared before a step that names a model again, and
+    ///   at the end: so what mandatory stages need, named first, is there before the rest is loaded. It may become
+    ///   false again with a further stage. The last event of a model that was loaded says all of its stages,
+    ///   `as_measured`.
     ///
     /// An action of a stage that is not there is refused ([`SubmitError::StageNotReady`]). If something of a model
     /// cannot be loaded, a [`LoadFailure`] says why; the model stays at the stages that it has, and the others go on.

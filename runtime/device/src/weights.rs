@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use punctual_core::{ActionId, ModelId, Nanos, Readiness, StageId};
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
-use punctual_platform::{Doorbell, Missing, allocator};
+use punctual_platform::{Doorbell, Missing, allocator, clock};
 
 use crate::spec::CacheSpec;
 
@@ -96,9 +96,32 @@ pub trait Loader: Send + 'static {
 
     /// Carries out the next order; none if there is none.
     fn carry_out_next(&mut self) -> Option<Result<(), (ModelId, Self::Error)>>;
+
+    /// Where no order waits, does a little of a start in turn: as much as an order may wait for, and the end of the
+    /// thread. `now_ns` is the time.
+    ///
+    /// # Errors
+    /// What of the start could not be done; it goes on with the rest.
+    fn carry_on_start(&mut self, now_ns: u64) -> Result<Progress, (ModelId, Self::Error)> {
+        let _ = now_ns;
+        Ok(Progress::Over)
+    }
 }
 
-/// The thread of a [`Loader`]. Dropped, it ends after the order that it carries out.
+/// How a start in turn goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Something was done that nobody need hear of.
+    Quiet,
+    /// Something was done, and there is something to poll.
+    Told,
+    /// It would disturb stages now: look again at this time, in nanoseconds.
+    Waits(u64),
+    /// Nothing is left to do.
+    Over,
+}
+
+/// The thread of a [`Loader`]. Dropped, it ends after what it carries out; the rest of a start in turn is not done.
 pub struct LoaderThread {
     ended: Arc<AtomicBool>,
     bell: Arc<Doorbell>,
@@ -113,8 +136,8 @@ impl LoaderThread {
     ///
     /// # Errors
     /// When there can be no such thread.
-    pub fn start(
-        mut loader: impl Loader,
+    pub fn start<L: Loader>(
+        mut loader: L,
         cache: &CacheSpec,
         report: &Arc<Doorbell>,
     ) -> Result<Self, ThreadError> {
@@ -123,25 +146,34 @@ impl LoaderThread {
         let ended = Arc::new(AtomicBool::new(false));
         let bell = loader.bell().clone();
         let spec = ThreadSpec::new("loader", cache.core, cache.priority);
-        let (end, orders, report) = (ended.clone(), bell.clone(), report.clone());
         let others = complaints.clone();
+        let (end, orders) = (ended.clone(), bell.clone());
+        let report = Report {
+            bell: report.clone(),
+            complaints,
+        };
         let body = move || {
             loop {
                 // Read before looking: a ring in between ends the wait.
                 let seen = orders.count();
-                match loader.carry_out_next() {
-                    Some(result) => {
-                        report.ring();
-                        if let Err((model, error)) = result {
-                            let reason = allocator::permit(|| error.into());
-                            complaints.say(LoadFailure { model, reason });
-                        }
+                if let Some(result) = loader.carry_out_next() {
+                    report.tell(result);
+                    continue;
+                }
+                // Relaxed: published by the ring that follows it.
+                if end.load(Ordering::Relaxed) {
+                    return;
+                }
+                match loader.carry_on_start(clock::now_ns()) {
+                    Ok(Progress::Quiet) => {}
+                    Ok(Progress::Told) => report.tell::<L::Error>(Ok(())),
+                    Ok(Progress::Waits(until_ns)) => {
+                        orders.wait(seen, Some(until_ns));
                     }
-                    // Relaxed: published by the ring that follows it.
-                    None if end.load(Ordering::Relaxed) => return,
-                    None => {
+                    Ok(Progress::Over) => {
                         orders.wait(seen, None);
                     }
+                    Err(failed) => report.tell(Err(failed)),
                 }
             }
         };
@@ -176,6 +208,22 @@ impl LoaderThread {
     #[must_use]
     pub fn tid(&self) -> Option<i32> {
         self.thread.as_ref().map(RealtimeThread::tid)
+    }
+}
+
+/// Where a loader tells how its work ends.
+struct Report {
+    bell: Arc<Doorbell>,
+    complaints: Complaints,
+}
+
+impl Report {
+    fn tell<E: Error + Send + Sync + 'static>(&self, result: Result<(), (ModelId, E)>) {
+        self.bell.ring();
+        if let Err((model, error)) = result {
+            let reason = allocator::permit(|| error.into());
+            self.complaints.say(LoadFailure { model, reason });
+        }
     }
 }
 

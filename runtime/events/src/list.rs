@@ -167,7 +167,22 @@ events! {
             is "listening", Info from Startup,
             says "clients connect at {socket}; metrics at {metrics}; policy {policy}";
 
-        /// Clients may connect. The line is that of `systemctl status`.
+        /// Frames of the task are answered from now on. `ms` is counted from the beginning of the process.
+        TaskReady { task: String, ms: u64, ready: u64, of: u64 }
+            is "task-ready", Info from Housekeeping, counted in "start.tasks_ready",
+            says "task {task} is ready after {ms} ms: {ready} of {of} tasks";
+
+        /// All networks run as they were measured.
+        AllLoaded { ms: u64 }
+            is "all-loaded", Info from Housekeeping, counted in "start.whole_ms",
+            says "all networks are loaded after {ms} ms";
+
+        /// The daemon serves without it. Before any task is ready, it ends instead.
+        ModelNotLoaded { model: String, tasks: String, reason: String }
+            is "model-not-loaded", Error from Housekeeping, counted in "start.failures",
+            says "model {model:?} cannot be loaded, and tasks {tasks} are served without it or not at all: {reason}";
+
+        /// The first task is ready. The line is that of `systemctl status`.
         Started { status: String }
             is "started", Info from Startup, id "903dce8004174b71a0ea92518f93e667",
             says "{status}";

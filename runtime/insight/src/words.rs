@@ -117,6 +117,16 @@ pub(crate) fn note(note: &Note, names: &Names) -> Option<String> {
             let sheds = if hold { "sheds" } else { "no longer sheds" };
             format!("{sheds} best-effort work")
         }
+        What::Ready(said) => {
+            let model = names.model(said.model);
+            match (said.stages, said.as_measured) {
+                (0, _) => format!("{model} is not loaded yet"),
+                (stages, true) => format!("{stages} stages of {model} are loaded"),
+                (stages, false) => {
+                    format!("{stages} stages of {model} are loaded, not as they were measured")
+                }
+            }
+        }
         What::ClientGone { client } => format!("client {} is gone", client.0),
         What::Drain => "drains".to_owned(),
     })

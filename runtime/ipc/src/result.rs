@@ -121,6 +121,8 @@ pub enum Rejection {
     Shedding,
     /// There is no area for its outputs: the client holds them, or its earlier frames are still in work.
     NoArea,
+    /// Its task's network is not loaded yet: the daemon is starting.
+    NotReady,
 }
 
 /// Why an accepted request got no answer.
@@ -194,6 +196,7 @@ impl Verdict {
             Self::Rejected(Rejection::NoArea) => {
                 c"rejected: no area is free for its outputs: release earlier ones"
             }
+            Self::Rejected(Rejection::NotReady) => c"rejected: its network is not loaded yet",
             Self::Failed(Failure::Device) => c"failed: the device reported an error",
             Self::Failed(Failure::Payload) => c"failed: its pixels could not be read or converted",
             Self::Failed(Failure::ClientGone) => c"failed: the client has disconnected",
@@ -218,6 +221,7 @@ impl Verdict {
             Self::Rejected(Rejection::Superseded) => (3, 7),
             Self::Rejected(Rejection::Shedding) => (3, 8),
             Self::Rejected(Rejection::NoArea) => (3, 9),
+            Self::Rejected(Rejection::NotReady) => (3, 10),
             Self::Failed(Failure::Device) => (4, 1),
             Self::Failed(Failure::Payload) => (4, 2),
             Self::Failed(Failure::ClientGone) => (4, 3),
@@ -244,6 +248,7 @@ impl Verdict {
             (3, 7) => Self::Rejected(Rejection::Superseded),
             (3, 8) => Self::Rejected(Rejection::Shedding),
             (3, 9) => Self::Rejected(Rejection::NoArea),
+            (3, 10) => Self::Rejected(Rejection::NotReady),
             (4, 1) => Self::Failed(Failure::Device),
             (4, 2) => Self::Failed(Failure::Payload),
             (4, 3) => Self::Failed(Failure::ClientGone),

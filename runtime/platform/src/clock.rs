@@ -35,6 +35,12 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Processor time that all threads of this process have used, in nanoseconds.
+#[must_use]
+pub fn process_cpu_ns() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
 /// Seconds since 1970, for the date on a report. The system may set this clock: nothing is timed by it.
 #[must_use]
 pub fn unix_seconds() -> u64 {

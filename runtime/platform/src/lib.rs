@@ -60,6 +60,7 @@ pub mod paging;
 pub mod peer;
 pub mod pinned;
 pub mod poll;
+pub mod process_start;
 pub mod read;
 pub mod rivals;
 pub mod rt_log;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use punctual_core::{
     ActionId, Answer, ClientId, Criticality, Demotion, Failure, Instant, ModelId, Nanos,
-    PartitionId, Reply, RequestId, StageId, StageTime, TaskId, Ticket, Verdict, Window,
+    PartitionId, Readiness, Reply, RequestId, StageId, StageTime, TaskId, Ticket, Verdict, Window,
 };
 
 mod follower;
@@ -282,6 +282,8 @@ pub enum What {
     Shed {
         hold: bool,
     },
+    /// A device says how much of a model it can run.
+    Ready(Readiness),
     ClientGone {
         client: ClientId,
     },

@@ -385,6 +385,7 @@ pub const fn reason(verdict: Verdict) -> Option<&'static str> {
             Rejection::Draining => "draining",
             Rejection::Superseded => "superseded",
             Rejection::Shedding => "shedding",
+            Rejection::NotReady => "not-ready",
         }),
         Verdict::Failed(failure) => Some(self::failure(failure)),
     }

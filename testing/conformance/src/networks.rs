@@ -100,6 +100,28 @@ pub fn residual(seed: u64) -> Network {
     b.finish()
 }
 
+/// Six exits of residual convolutions of 3x3, as deep classifiers have them: 200 MB of weights, of which the first exit
+/// needs two hundredths. For what is about the time that weights take.
+#[must_use]
+pub fn heavy(seed: u64) -> Network {
+    let mut b = Builder::new("heavy", seed, 112, 112, 100);
+    let image = b.input;
+    let stem = b.conv(image, 64, 3, 4, 1, None); // 28x28
+    let mut x = b.conv(stem, 128, 3, 2, 1, None); // 14x14
+    for (exit, blocks) in [2, 2, 2, 2, 2, 2].into_iter().enumerate() {
+        if exit == 1 {
+            x = b.conv(x, 512, 3, 2, 1, None); // 7x7
+        }
+        let channels = b.shape(x).sides()[0];
+        for _ in 0..blocks {
+            let y = b.conv(x, channels, 3, 1, 1, None);
+            x = b.conv(y, channels, 3, 1, 1, Some(x));
+        }
+        b.mean_head(x);
+    }
+    b.finish()
+}
+
 /// Two exits; convolutions dilated by less and by more than their image has, resizes of every kind,
 /// of one pixel and of what is carried to the next stage.
 #[must_use]

@@ -53,6 +53,14 @@ pub enum Fault {
     },
     /// The machine is found to be in trouble: best-effort work must be given up meanwhile.
     BestEffortShed { from: Instant, until: Instant },
+    /// The device says that it can run this much of a model from now on: its start goes on.
+    Loading {
+        at: Instant,
+        model: ModelId,
+        /// How many of its first stages.
+        stages: u8,
+        as_measured: bool,
+    },
 }
 
 impl Fault {

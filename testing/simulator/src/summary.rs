@@ -51,13 +51,16 @@ pub struct Rejected {
     /// Best-effort work was given up.
     #[serde(default)]
     pub shedding: u64,
+    /// Its network was not loaded yet.
+    #[serde(default)]
+    pub not_ready: u64,
 }
 
 impl Rejected {
     #[must_use]
     pub const fn sum(&self) -> u64 {
         let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
-        own + self.superseded + self.shedding
+        own + self.superseded + self.shedding + self.not_ready
     }
 }
 
@@ -190,6 +193,7 @@ impl Rejected {
         self.draining += other.draining;
         self.superseded += other.superseded;
         self.shedding += other.shedding;
+        self.not_ready += other.not_ready;
     }
 
     fn of(&mut self, reason: Rejection) -> &mut u64 {
@@ -200,6 +204,7 @@ impl Rejected {
             Rejection::Draining => &mut self.draining,
             Rejection::Superseded => &mut self.superseded,
             Rejection::Shedding => &mut self.shedding,
+            Rejection::NotReady => &mut self.not_ready,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use punctual_core::{
     Action, ActionId, Arrival, Event, Finished, Infer, Instant, ModelConfig, Nanos, PartitionId,
-    Scheduler, TaskConfig,
+    Readiness, Scheduler, TaskConfig,
 };
 use punctual_executor::{Events, Step, World};
 
@@ -40,8 +40,8 @@ pub struct VirtualWorld<'a, S, O, D> {
     /// Transfers of weights that ended, and those of them, by number, that are not reported.
     transfers: u64,
     lost_transfers: Vec<u64>,
-    /// When best-effort work must be given up (`true`) and when no longer, by time.
-    holds: VecDeque<(Instant, bool)>,
+    /// What others than clients and the device's actions tell the scheduler, by time.
+    told: VecDeque<(Instant, Event)>,
     drain_sent: bool,
     /// When something other than a timer happened last.
     last_event: Instant,
@@ -83,7 +83,7 @@ impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
             free_since: vec![Instant::ZERO; partitions],
             transfers: 0,
             lost_transfers: Vec::new(),
-            holds: VecDeque::new(),
+            told: VecDeque::new(),
             drain_sent: false,
             last_event: Instant::ZERO,
             wake_ups: 0,
@@ -91,16 +91,33 @@ impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
     }
 
     /// The same, with those of these faults that are neither a client's nor a stage's: transfers that
-    /// the device does not report, holds on best-effort work.
+    /// the device does not report, holds on best-effort work, models that are loaded in turn.
     pub fn with_faults(mut self, faults: &[Fault]) -> Self {
-        let mut holds: Vec<(Instant, bool)> = Vec::new();
+        let mut told: Vec<(Instant, Event)> = Vec::new();
         for fault in faults {
-            if let Fault::BestEffortShed { from, until } = fault {
-                holds.extend([(*from, true), (*until, false)]);
+            match *fault {
+                Fault::BestEffortShed { from, until } => told.extend([
+                    (from, Event::Shed { hold: true }),
+                    (until, Event::Shed { hold: false }),
+                ]),
+                Fault::Loading {
+                    at,
+                    model,
+                    stages,
+                    as_measured,
+                } => told.push((
+                    at,
+                    Event::Readiness(Readiness {
+                        model,
+                        stages,
+                        as_measured,
+                    }),
+                )),
+                _ => {}
             }
         }
-        holds.sort_by_key(|(at, _)| *at);
-        self.holds = holds.into();
+        told.sort_by_key(|(at, _)| *at);
+        self.told = told.into();
         let lost = faults.iter().filter_map(|fault| match fault {
             Fault::TransferLost { nth } => Some(*nth),
             _ => None,
@@ -128,7 +145,7 @@ impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
             }
             let client = self.clients.next();
             let device = self.device.next_event();
-            if let Some(event) = self.hold_before(client.map(|(at, _)| at), device, until) {
+            if let Some(event) = self.told_before(client.map(|(at, _)| at), device, until) {
                 return Some(event);
             }
             let (at, whose) = match (client, device) {
@@ -150,21 +167,20 @@ impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
         }
     }
 
-    /// The order to give best-effort work up, or no longer, if it comes before all else.
-    fn hold_before(
+    /// What others tell the scheduler, if it comes before all else.
+    fn told_before(
         &mut self,
         client: Option<Instant>,
         device: Option<Instant>,
         until: Instant,
     ) -> Option<Event> {
-        let (at, hold) = *self.holds.front()?;
+        let at = self.told.front()?.0;
         let others = client.into_iter().chain(device).min();
         if at > until || others.is_some_and(|other| other < at) {
             return None;
         }
-        self.holds.pop_front();
         self.pass(at);
-        Some(Event::Shed { hold })
+        self.told.pop_front().map(|(_, event)| event)
     }
 
     fn pass(&mut self, until: Instant) {

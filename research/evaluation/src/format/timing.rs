@@ -1,6 +1,6 @@
 //! `[timing]`: how long things really take; `[[fault]]`: what goes wrong.
 
-use punctual_core::{ClientId, Instant, ModelId, Nanos};
+use punctual_core::{ClientId, Instant, ModelId, Nanos, STAGES_MAX};
 use punctual_diagnostics::{Problems, Rule, Section, Spanned};
 use punctual_simulator::faults::Fault;
 use punctual_simulator::scenario::Task;
@@ -106,9 +106,10 @@ enum Kind {
     DeviceFails,
     BestEffortShed,
     ProfileLies,
+    Loading,
 }
 
-const KINDS: [(&str, Kind); 10] = [
+const KINDS: [(&str, Kind); 11] = [
     ("client-gone", Kind::ClientGone),
     ("client-stalled", Kind::ClientStalled),
     ("payload-unreadable", Kind::PayloadUnreadable),
@@ -119,6 +120,7 @@ const KINDS: [(&str, Kind); 10] = [
     ("device-fails", Kind::DeviceFails),
     ("best-effort-shed", Kind::BestEffortShed),
     ("profile-lies", Kind::ProfileLies),
+    ("loading", Kind::Loading),
 ];
 
 pub(super) fn faults(
@@ -195,6 +197,12 @@ fn fault(
         Kind::ProfileLies => Fault::ProfileLies {
             model: ModelId(names::index(s, "model", "model", models, problems) as u16),
             factor: s.required_number("factor", 0.01..=100.0, "", problems),
+        },
+        Kind::Loading => Fault::Loading {
+            at: at(s, "at_s", problems),
+            model: ModelId(names::index(s, "model", "model", models, problems) as u16),
+            stages: s.required_whole("stages", 0..=STAGES_MAX as u64, problems) as u8,
+            as_measured: s.or("as_measured", true, problems).value,
         },
     }
 }

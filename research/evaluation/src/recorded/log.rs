@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_core::{
     Action, Answer, Arrival, ClientId, Config, Event, Finished, Infer, Instant, ModelId, Nanos,
-    Reply, RequestId, StageId, Ticket,
+    Readiness, Reply, RequestId, StageId, Ticket,
 };
 use punctual_recording::{End, Entry, Step};
 use punctual_simulator::arrivals::Preparation;
@@ -26,6 +26,8 @@ pub struct Log {
     pub gone: Vec<(Instant, ClientId)>,
     /// When best-effort work was shed.
     pub holds: Vec<(Instant, Instant)>,
+    /// What devices said of their models while a start went on.
+    pub readiness: Vec<(Instant, Readiness)>,
     /// When it begins.
     pub begins: Instant,
     pub omitted: Omitted,
@@ -246,11 +248,8 @@ impl Reader<'_> {
                     self.log.holds.push((since, now));
                 }
             }
-            Event::Arrived(_)
-            | Event::Tick
-            | Event::Drain
-            | Event::Starved { .. }
-            | Event::Readiness(_) => {}
+            Event::Readiness(said) => self.log.readiness.push((now, *said)),
+            Event::Arrived(_) | Event::Tick | Event::Drain | Event::Starved { .. } => {}
         }
     }
 

@@ -357,7 +357,16 @@ impl<'a> Frames<'a> {
             from: self.at(*from),
             until: self.at(*until),
         });
-        gone.chain(holds).collect()
+        let readiness = self.log.readiness.iter().filter_map(|(at, said)| {
+            let model = *self.matched.models.get(said.model.index())?;
+            Some(Fault::Loading {
+                at: self.at(*at),
+                model: model?,
+                stages: said.stages,
+                as_measured: said.as_measured,
+            })
+        });
+        gone.chain(holds).chain(readiness).collect()
     }
 }
 

@@ -333,7 +333,8 @@ const fn may_pass(why: Rejection) -> bool {
         | Rejection::Quota
         | Rejection::Superseded
         | Rejection::Shedding
-        | Rejection::NoArea => true,
+        | Rejection::NoArea
+        | Rejection::NotReady => true,
         Rejection::Draining | Rejection::CapturedInFuture => false,
     }
 }

@@ -150,6 +150,7 @@ fn text(head: &str, report: &Report, troubles: &[Trouble], width: usize) -> Stri
 /// Which daemon it is, what it does, and for how long.
 pub fn first_line(report: &Report, seconds: f64) -> String {
     let state = match report.state {
+        State::Starting => "starts",
         State::Serving => "serves",
         State::Draining => "drains",
         State::Terminated => "has ended",

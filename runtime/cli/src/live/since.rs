@@ -121,6 +121,7 @@ fn rejected(now: &mut RejectedReport, before: &RejectedReport) {
         (&mut now.invalid, before.invalid),
         (&mut now.quota, before.quota),
         (&mut now.no_area, before.no_area),
+        (&mut now.not_ready, before.not_ready),
     ]);
 }
 

@@ -52,6 +52,8 @@ class Rejection(IntEnum):
     SHEDDING = 8
     #: No area is free for its outputs: arrays of earlier answers are still there.
     NO_AREA = 9
+    #: Its task's network is not loaded yet: the daemon is starting.
+    NOT_READY = 10
 
 
 class Failure(IntEnum):

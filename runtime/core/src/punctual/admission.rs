@@ -54,10 +54,13 @@ impl Admission<'_> {
         if self.view.sheds(task) {
             return Err(Rejection::Shedding);
         }
+        let table = self.view.tables.task(task);
+        if !table.is_ready() {
+            return Err(Rejection::NotReady);
+        }
         if self.view.is_unserviceable(task) {
             return Err(Rejection::NoSlack);
         }
-        let table = self.view.tables.task(task);
         let work = table.work();
         // Alone on an idle partition it would be late.
         if now + table.prepare + work > due {

@@ -87,7 +87,7 @@ impl View<'_> {
     /// slack, because it cannot be preempted. Other best-effort work may run unless it is shed.
     fn may_run(&self, job: &BestEffortJob, room: i64) -> bool {
         if job.demoted {
-            return ns(self.stretched_cost(job.row)) <= room;
+            return ns(self.stretched_cost(job.row)) <= room && !self.sheds(job.task);
         }
         !self.holds.shedding
     }

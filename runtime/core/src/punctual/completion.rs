@@ -67,7 +67,7 @@ impl Punctual {
                 let verdict = Verdict::Failed(Failure::ClientGone);
                 self.life.finish(id.buffer, verdict, actions);
             } else {
-                self.life.put_back(id.buffer, &self.tables);
+                self.put_back(id.buffer, actions);
             }
         }
     }
@@ -179,7 +179,7 @@ impl Punctual {
             let verdict = Verdict::Failed(Failure::ClientGone);
             return self.life.finish(buffer, verdict, actions);
         }
-        let last = exit.next().0 == table.stages;
+        let last = table.is_last(exit);
         let sure = answers && answer.confidence >= table.threshold;
         let enough = sure || last || self.now >= request.leave_by;
         // A request of a demoted model goes no deeper: its stages take longer than the gate of optional work
@@ -187,9 +187,10 @@ impl Punctual {
         if counts && (enough || request.demoted) {
             return self.life.answer(buffer, self.now, actions);
         }
-        self.life.put_back(buffer, &self.tables);
+        let mandatory = table.mandatory_exit;
+        self.put_back(buffer, actions);
         let each_exit = self.tables.task(request.origin).answers == Answers::EachExit;
-        if each_exit && request.holds_answer_from(table.mandatory_exit) {
+        if each_exit && request.holds_answer_from(mandatory) {
             let room = self.undelivered.push(self.life.requests.id(buffer));
             debug_assert!(room.is_ok(), "a stage has at most BATCH_MAX members");
         }

@@ -38,6 +38,7 @@ impl PolicySpec for PunctualConfig {
         Contract {
             promises: true,
             pages_weights: true,
+            runs_whole: false,
             launch_lead: self.launch_lead,
             lends: self.lending,
             demotion: self.demotion.then_some(DemotionRule {

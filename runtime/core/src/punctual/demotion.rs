@@ -60,24 +60,37 @@ impl Punctual {
         for task in self.tables.running(index, model) {
             self.life.ledger.note(task, Note::Demoted);
         }
+        self.withdraw_promises(
+            |tables, task| tables.runs_in_real_time(task, index, model),
+            actions,
+        );
+    }
+
+    /// Withdraws the promises to the open requests of the tasks that it concerns.
+    pub(super) fn withdraw_promises(
+        &mut self,
+        concerns: impl Fn(&Tables, TaskId) -> bool,
+        actions: &mut Actions,
+    ) {
         for buffer in 0..self.life.requests.buffers() {
             let request = self.life.requests.get(buffer);
-            if !self.tables.runs(request.task, index, model) {
+            if !concerns(&self.tables, request.task) {
                 continue;
             }
+            let counts = self.life.has_mandatory_answer(buffer, &self.tables);
             match request.state {
-                State::Mandatory | State::Running => self.life.demote(buffer, &self.tables),
                 // It holds the answer that counts, and a deeper stage would take longer than its gate assumes.
-                State::Optional => {
+                State::Optional | State::BestEffort if counts => {
                     self.life.withdraw(buffer, &self.tables);
                     self.life.answer(buffer, self.now, actions);
                 }
+                State::Mandatory | State::Running | State::BestEffort if !request.demoted => {
+                    self.life.demote(buffer, &self.tables);
+                }
                 // These get no promise later, because `promises_to` is tested when they are ready.
-                State::Free
-                | State::Preparing
-                | State::AwaitingWeights
-                | State::BestEffort
-                | State::Locked => {}
+                State::Free | State::Preparing | State::AwaitingWeights | State::Locked => {}
+                // They have none.
+                State::Mandatory | State::Running | State::Optional | State::BestEffort => {}
             }
         }
     }
@@ -101,28 +114,28 @@ impl Tables {
     /// The real-time tasks that run a model's stages on a partition.
     fn running(&self, index: usize, model: ModelId) -> impl Iterator<Item = TaskId> {
         let tasks = (0..self.tasks().len()).map(|task| TaskId(task as u16));
-        tasks.filter(move |task| self.runs(*task, index, model))
+        tasks.filter(move |task| self.runs_in_real_time(*task, index, model))
     }
 
     /// Whether a real-time task runs a model's stages on a partition.
-    fn runs(&self, task: TaskId, index: usize, model: ModelId) -> bool {
+    fn runs_in_real_time(&self, task: TaskId, index: usize, model: ModelId) -> bool {
         let table = self.task(task);
-        let mut rows = self.rows_of(table).iter();
-        table.is_real_time()
-            && table.partition.index() == index
-            && rows.any(|row| self.row(row.runs_as).model == model)
+        table.is_real_time() && table.partition.index() == index && self.runs(task, model)
     }
 }
 
 impl Partitions {
-    /// Whether a real-time task gets no promises because a model that it runs is demoted.
+    /// Whether a task's requests run alone and in the slack, because a real-time task's model is demoted, or a model of
+    /// any task does not run as it was measured.
     pub fn is_demoted(&self, task: TaskId, tables: &Tables) -> bool {
         let table = tables.task(task);
         let monitor = self[table.partition.index()].profiles();
         let mut rows = tables.rows_of(table).iter();
         monitor.any_demoted()
-            && table.is_real_time()
-            && rows.any(|row| monitor.is_demoted(tables.row(row.runs_as).model))
+            && rows.any(|row| {
+                let model = tables.row(row.runs_as).model;
+                monitor.is_unmeasured(model) || table.is_real_time() && monitor.is_demoted(model)
+            })
     }
 }
 

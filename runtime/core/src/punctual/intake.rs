@@ -93,6 +93,7 @@ impl Punctual {
             Ok(()) if self.view(index).sheds(request.task) => {
                 Some(Verdict::Rejected(Rejection::Shedding))
             }
+            Ok(()) if !table.is_ready() => Some(Verdict::Rejected(Rejection::NotReady)),
             Ok(()) => None,
         };
         if let Some(verdict) = verdict {
@@ -177,7 +178,9 @@ impl Punctual {
         } else {
             request.order
         };
-        self.life.queue_as_best_effort(buffer, order, &self.tables);
+        let demoted = self.partitions.is_demoted(request.task, &self.tables);
+        self.life
+            .queue_as_best_effort(buffer, order, demoted, &self.tables);
         if can_wait {
             self.life.supersede(&request, &self.tables, actions);
         }

@@ -28,6 +28,7 @@
 //! | what follows from a stage that overran, and which request is dropped then | `overrun`, `scale` |
 //! | whether the model or the machine caused an overrun | `profile_monitor` |
 //! | what a model that breaks its profile loses | `demotion` |
+//! | what a frame gets whose network is not loaded yet | `readiness` |
 //! | when the policy gives up an action that the device does not report | `loss` |
 //! | what is due without an event | `timers` |
 
@@ -63,6 +64,7 @@ mod partition;
 mod places;
 mod price;
 mod profile_monitor;
+mod readiness;
 mod reservations;
 mod scale;
 mod shedding;
@@ -82,8 +84,10 @@ use alloc::vec::Vec;
 use crate::actions::Actions;
 use crate::counters::Counters;
 use crate::event::Event;
+#[cfg(test)]
+use crate::ids::ModelId;
 use crate::ids::{ActionIds, BATCH_MAX, PartitionId, RequestId, TaskId};
-use crate::policy::Policy;
+use crate::policy::{Policy, TaskReadiness};
 use crate::punctual::ablation::Ablations;
 use crate::punctual::arrivals::ArrivalPredictor;
 use crate::punctual::lifecycle::Lifecycle;
@@ -113,6 +117,9 @@ const FAULTS: &[fault::Fault<Punctual>] = &[
             it.ids = ActionIds::default();
         },
     ),
+    ("a request waits for a stage that cannot run", |it| {
+        it.tables.set_ready(ModelId(0), 0);
+    }),
 ];
 
 /// All decisions of a daemon. It is made once from the plan and allocates nothing afterwards. A clone
@@ -201,6 +208,7 @@ impl Policy for Punctual {
 
     fn check(&self) -> Result<(), &'static str> {
         self.life.check(&self.tables)?;
+        self.check_readiness()?;
         self.partitions.check(&self.life.requests)?;
         for (index, partition) in self.partitions.iter().enumerate() {
             // It was set when the partition was last looked at: what has changed since has to have had
@@ -223,6 +231,10 @@ impl Policy for Punctual {
 
     fn save_into(&self, into: &mut [u8]) -> Option<usize> {
         Punctual::save_into(self, into)
+    }
+
+    fn readiness(&self, task: TaskId) -> TaskReadiness {
+        self.readiness_of(task)
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {
@@ -249,7 +261,7 @@ impl Punctual {
             Event::Starved { partition, starved } => {
                 self.partitions[partition.index()].set_starved(*starved);
             }
-            Event::Readiness(_) => {}
+            Event::Readiness(said) => self.readiness(said, actions),
         }
     }
 

@@ -77,14 +77,16 @@ impl Punctual {
                     .charge_overrun(task, table, part, self.now);
             }
         }
-        if measured > budget {
+        let unmeasured = self.partitions[index].profiles().is_unmeasured(model);
+        // General solutions take their time: that says nothing of the profile.
+        if measured > budget && !unmeasured {
             // In thousandths of the profiled budget, which an operator can compare with the profile. At least
             // 1 ns, as a budget of zero has no ratio.
             let ratio = u128::from(measured.as_nanos()) * 1_000 / u128::from(raw.as_nanos().max(1));
             let ratio = u64::try_from(ratio).unwrap_or(u64::MAX);
             self.life.note_all(&running.members, Note::Took(ratio));
         }
-        if self.parameters.demotion {
+        if self.parameters.demotion || unmeasured {
             let parameters = &self.parameters;
             let stage = Measured {
                 took: measured,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::error::StateError;
-use crate::ids::{ActionIds, PartitionId};
+use crate::ids::{ActionIds, ModelId, PartitionId};
 use crate::policy::Policy as _;
 use crate::punctual::Punctual;
 use crate::punctual::arrivals::ArrivalPredictor;
@@ -26,6 +26,8 @@ use crate::time::Instant;
 struct State {
     /// By partition: what its budgets are multiplied by, a position in [`SCALES`].
     levels: Box<[usize]>,
+    /// By model: how many of its first stages can run.
+    ready: Box<[u8]>,
     load: Load,
     life: Lifecycle,
     reservations: Reservations,
@@ -41,6 +43,7 @@ struct State {
 #[derive(Debug, Serialize)]
 struct Present<'p> {
     levels: &'p [usize],
+    ready: &'p [u8],
     load: &'p Load,
     life: &'p Lifecycle,
     reservations: &'p Reservations,
@@ -60,6 +63,7 @@ impl<'p> Present<'p> {
         );
         Self {
             levels: policy.tables.levels(),
+            ready: policy.tables.ready(),
             load: &policy.load,
             life: &policy.life,
             reservations: &policy.reservations,
@@ -78,6 +82,7 @@ impl State {
     fn fits(&self, fresh: &Punctual) -> bool {
         self.levels.len() == fresh.partitions.len()
             && self.levels.iter().all(|&level| level < SCALES.len())
+            && self.ready.len() == fresh.tables.ready().len()
             && self.arrivals.len() == fresh.arrivals.len()
             && self.load.fits(&fresh.load)
             && self.life.fits(&fresh.life)
@@ -110,6 +115,9 @@ impl Punctual {
         }
         for (partition, &level) in (0..).map(PartitionId).zip(&state.levels) {
             policy.tables.set_level(partition, level);
+        }
+        for (model, &stages) in (0..).map(ModelId).zip(&state.ready) {
+            policy.tables.set_ready(model, stages);
         }
         policy.tables.find_soonest(&policy.places);
         policy.load = state.load;

@@ -96,6 +96,8 @@ pub struct TaskTable {
     pub prepare: Nanos,
     pub mandatory_exit: StageId,
     pub stages: u8,
+    /// How many of its first stages can run at present, up to an exit ([`Tables::set_ready`]).
+    pub ready: u8,
     pub threshold: Confidence,
     pub threshold_min: Confidence,
     pub batch_max: u8,
@@ -163,6 +165,8 @@ pub struct Tables {
     to_last: Box<[[Nanos; BATCH_MAX]]>,
     /// The present scale level of each partition.
     levels: Box<[usize]>,
+    /// By model: how many of its first stages can run at present.
+    ready: Box<[u8]>,
     /// Rows of one partition.
     rows_each: usize,
     dispatch_cost: Nanos,
@@ -208,6 +212,7 @@ impl Tables {
                 prepare: task.prepare,
                 mandatory_exit: task.mandatory_exit,
                 stages: config.models[task.model.index()].stages.len() as u8,
+                ready: config.models[task.model.index()].stages.len() as u8,
                 threshold: task.threshold,
                 threshold_min: task.threshold_min,
                 batch_max: task.batch_max,
@@ -228,6 +233,7 @@ impl Tables {
             tasks: config.tasks.iter().map(task_table).collect(),
             blocking: alloc::vec![[Nanos::ZERO; SCALES.len()]; config.partitions.len()].into(),
             levels: alloc::vec![0; config.partitions.len()].into(),
+            ready: config.models.iter().map(|m| m.stages.len() as u8).collect(),
             to_last: if config.models.iter().all(|model| model.places.is_empty()) {
                 Box::default()
             } else {
@@ -341,13 +347,33 @@ impl Tables {
         })
     }
 
-    /// Changes the scale of a partition: its costs, its tasks' work, and the set of guaranteed tasks. The
-    /// caller recomputes the work of the promises there.
     /// By partition.
     pub fn levels(&self) -> &[usize] {
         &self.levels
     }
 
+    /// By model: how many of its first stages can run.
+    pub fn ready(&self) -> &[u8] {
+        &self.ready
+    }
+
+    /// Changes how many of a model's first stages can run, for its tasks and for those that share a prefix with it.
+    pub fn set_ready(&mut self, model: ModelId, stages: u8) {
+        self.ready[model.index()] = stages;
+        for at in 0..self.tasks.len() {
+            let rows = self.rows_of(&self.tasks[at]).iter();
+            let can_run = |row: &&StageRow| {
+                let runs_as = self.row(row.runs_as);
+                runs_as.stage.0 < self.ready[runs_as.model.index()]
+            };
+            // A stage after the last exit that can run would lead to no answer.
+            let exits = rows.take_while(can_run).filter(|row| row.answers);
+            self.tasks[at].ready = exits.last().map_or(0, |row| row.stage.0 + 1);
+        }
+    }
+
+    /// Changes the scale of a partition: its costs, its tasks' work, and the set of guaranteed tasks. The
+    /// caller recomputes the work of the promises there.
     pub fn set_level(&mut self, partition: PartitionId, level: usize) {
         debug_assert!(level < SCALES.len(), "there is no scale level {level}");
         self.levels[partition.index()] = level;

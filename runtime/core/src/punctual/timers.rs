@@ -117,7 +117,7 @@ impl View<'_> {
     fn next_unserved(&self) -> Option<(u16, Rejection)> {
         self.queues.best_effort().iter().find_map(|job| {
             // Shedding spares the requests of demoted models, which are real-time work.
-            if self.holds.shedding && !job.demoted {
+            if self.sheds(job.task) {
                 return Some((job.buffer, Rejection::Shedding));
             }
             let too_late = self.last_start_of_best_effort(job) <= self.now;

@@ -6,6 +6,7 @@ mod lending;
 mod outcomes;
 mod running;
 mod stages;
+mod start;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,6 +19,7 @@ pub use lending::LendingMetrics;
 pub use outcomes::{Counted, Outcome, Outcomes};
 pub use running::{Running, RunningStage};
 pub use stages::{StageKey, StageMetrics, StageTimes};
+pub use start::{Known, TaskStart};
 
 use crate::messages::{Answered, Refused};
 
@@ -38,6 +40,8 @@ pub struct Metrics {
     pub decisions: AtomicHistogram,
     /// The late ones, to be compared with the machine's stalls.
     pub late: LateSpans,
+    /// Whether what is said of the tasks' starts is true yet.
+    pub known: Known,
     /// Channel faults that cost a client its connection.
     pub channel_faults: AtomicU64,
 }
@@ -46,6 +50,7 @@ pub struct Metrics {
 #[derive(Debug)]
 pub struct TaskMetrics {
     pub outcomes: Outcomes,
+    pub start: TaskStart,
     /// Answers with outputs of which values are not finite.
     pub not_finite: AtomicU64,
     /// Frames that another task took on.
@@ -129,6 +134,7 @@ impl Metrics {
             paging: PagingMetrics::new(),
             decisions: AtomicHistogram::new(),
             late: LateSpans::new(),
+            known: Known::default(),
             channel_faults: AtomicU64::new(0),
         }
     }
@@ -150,6 +156,7 @@ impl Metrics {
         let task = &self.tasks[reply.task.index()];
         if let Some((exit, _)) = reply.answer {
             count(&task.exits[exit.index()]);
+            task.start.answered(answered.decided_ns);
         }
         if answered.not_finite {
             count(&task.not_finite);
@@ -165,6 +172,19 @@ impl Metrics {
         }
     }
 
+    /// How much of the tasks' networks serves their frames. Scheduler's thread only.
+    pub fn copy_readiness(&self, scheduler: &Scheduler) {
+        for (id, task) in (0..).map(TaskId).zip(&self.tasks) {
+            task.start.is(scheduler.readiness(id));
+        }
+    }
+
+    /// Keeps the time for tasks that have become ready. True if any has.
+    pub fn note_readiness(&self, now_ns: u64) -> bool {
+        let tasks = self.tasks.iter();
+        tasks.fold(false, |news, task| task.start.note(now_ns) | news)
+    }
+
     pub fn task(&self, task: TaskId) -> &TaskMetrics {
         &self.tasks[task.index()]
     }
@@ -175,6 +195,7 @@ impl TaskMetrics {
         let zero = || AtomicU64::new(0);
         Self {
             outcomes: Outcomes::default(),
+            start: TaskStart::default(),
             not_finite: zero(),
             offloaded: zero(),
             overruns: zero(),

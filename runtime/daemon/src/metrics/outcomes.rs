@@ -21,6 +21,7 @@ pub enum Outcome {
     CaptureInFuture,
     Quota,
     NoArea,
+    NotReady,
     Device,
     Payload,
     ClientGone,
@@ -45,6 +46,7 @@ impl Outcome {
         Self::CaptureInFuture,
         Self::Quota,
         Self::NoArea,
+        Self::NotReady,
         Self::Device,
         Self::Payload,
         Self::ClientGone,
@@ -66,6 +68,7 @@ impl Outcome {
             Self::CaptureInFuture => "its capture time was in the future",
             Self::Quota => "its client sends faster than rate_max_hz",
             Self::NoArea => "its client holds all areas of outputs",
+            Self::NotReady => "its network was not loaded yet",
             Self::Device => "the device failed",
             Self::Payload => "its payload could not be read",
             Self::Shed => "it was dropped after an overrun",
@@ -87,6 +90,7 @@ impl From<Verdict> for Outcome {
             Verdict::Rejected(Rejection::Draining) => Self::Draining,
             Verdict::Rejected(Rejection::Superseded) => Self::Superseded,
             Verdict::Rejected(Rejection::Shedding) => Self::Shedding,
+            Verdict::Rejected(Rejection::NotReady) => Self::NotReady,
             Verdict::Failed(Failure::Device) => Self::Device,
             Verdict::Failed(Failure::Payload) => Self::Payload,
             Verdict::Failed(Failure::ClientGone) => Self::ClientGone,
@@ -173,6 +177,7 @@ impl Counted {
             invalid: self.of(Outcome::CaptureInFuture),
             quota: self.of(Outcome::Quota),
             no_area: self.of(Outcome::NoArea),
+            not_ready: self.of(Outcome::NotReady),
         }
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::LatencyReport;
+use super::start::TaskStartReport;
 use super::verdicts::{FailedReport, RejectedReport};
 
 /// Counters of one task. `submitted` is the sum of all verdicts, plus `open`, plus `lost`.
@@ -27,6 +28,8 @@ pub struct TaskReport {
     pub reserved_hz: Option<f64>,
     /// `real-time` or `best-effort`.
     pub criticality: String,
+    #[serde(default)]
+    pub start: TaskStartReport,
     pub submitted: u64,
     pub on_time: u64,
     pub late: u64,

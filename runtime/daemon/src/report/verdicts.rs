@@ -25,13 +25,17 @@ pub struct RejectedReport {
     /// No area was free for its outputs: the client held them, or its earlier frames were in work.
     #[serde(default)]
     pub no_area: u64,
+    /// Its network was not loaded yet.
+    #[serde(default)]
+    pub not_ready: u64,
 }
 
 impl RejectedReport {
     #[must_use]
     pub fn total(&self) -> u64 {
         let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
-        own + self.superseded + self.shedding + self.invalid + self.quota + self.no_area
+        let daemon = self.invalid + self.quota + self.no_area;
+        own + self.superseded + self.shedding + self.not_ready + daemon
     }
 }
 

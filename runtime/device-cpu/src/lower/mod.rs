@@ -38,14 +38,14 @@ mod values;
 use std::collections::BTreeSet;
 
 use punctual_device::regions::LINE;
-use punctual_kernels::{AlignedBuffer, BlockedLayout, ConvInput, Isa, Kernel, KernelError};
+use punctual_kernels::{BlockedLayout, ConvInput, Isa, Kernel, KernelError};
 use punctual_model::{
     Exit, ImageLayout, Network, Operator, OutputLayout, PlacedExit, PlacedOutput, Stage,
     StageLayout, TensorId, with_operator,
 };
 
 use crate::checker::Checker;
-use crate::executable::{Executable, ExitPlan, Made, OutputPlan, Step, Value};
+use crate::executable::{Executable, ExitPlan, Made, OutputPlan, Prepared, Step, Value};
 use crate::model::LoadedModel;
 use crate::shared::{Operands, team};
 use crate::specialised::Chosen;
@@ -127,6 +127,7 @@ impl<'n> Lowering<'n> {
     /// All stages, their steps' weights one after the other.
     fn stages(&self) -> Result<Vec<Executable>, LowerError> {
         let mut weights = image::Ranges::default();
+        let mut weights_end = 0;
         let mut operators = 0;
         let input = self.input();
         let lanes = self.isa.lanes();
@@ -141,7 +142,9 @@ impl<'n> Lowering<'n> {
                     .operator
                     .map(|at| &stage.operators[(at - before) as usize]);
                 step.weights = weights.next(&*step.kernel, operator);
+                weights_end = weights_end.max(step.weights.end);
             }
+            executable.weights_end = weights_end;
             let checked = checker.stage(stage, &executable);
             checked.map_err(|source| LowerError::Wrong {
                 model: self.network.name.clone(),
@@ -158,7 +161,7 @@ impl<'n> Lowering<'n> {
         LoadedModel {
             weight_floats: image::floats(&stages),
             stages,
-            specialised: AlignedBuffer::zeroed(0),
+            derived: Box::default(),
             input: self.input(),
             request_floats: self.request_floats,
         }
@@ -180,6 +183,8 @@ impl<'n> Lowering<'n> {
         let mut executable = Executable {
             steps,
             first_operator: before,
+            weights_end: 0,
+            prepared: Prepared::default(),
             alone: Chosen::default(),
             exit: exit.transpose()?,
             workspace_floats: places.total,

@@ -66,6 +66,8 @@ struct Team {
 struct Job {
     model: AtomicU16,
     stage: AtomicU8,
+    /// Whether the solutions that were chosen run, or else the general ones.
+    specialised: AtomicBool,
     members: AtomicU8,
     buffers: [AtomicU16; BATCH_MAX],
     /// Where the members' outputs go; null if they are not wanted.
@@ -167,7 +169,9 @@ impl Leader {
             weights.is_of(&team.weights, model),
             "a claim of others' weights"
         );
-        assert!(weights.is_whole(), "weights are missing");
+        let executable = &team.models[model.index()].stages[stage.index()];
+        let reads = executable.weights_end;
+        assert!(weights.reaches(reads), "weights are missing");
         let job = &team.job;
         job.model.store(model.0, Ordering::Relaxed);
         job.stage.store(stage.0, Ordering::Relaxed);
@@ -176,7 +180,9 @@ impl Leader {
             assert!(claim.is_of(&team.requests), "a claim of other buffers");
             slot.store(claim.index() as u16, Ordering::Relaxed);
         }
-        let executable = &team.models[model.index()].stages[stage.index()];
+        // Once for all cores and the whole stage, whatever is prepared meanwhile.
+        let specialised = executable.prepared.is_set();
+        job.specialised.store(specialised, Ordering::Relaxed);
         job.lend_areas(executable, members);
         if self.poisons {
             // SAFETY: the members' claims are exclusive and borrowed, and no job runs before the ring below.
@@ -459,9 +465,11 @@ impl Team {
     ) {
         let step = &stage.steps[index];
         let members = usize::from(self.job.members.load(Ordering::Relaxed));
+        let specialised = self.job.specialised.load(Ordering::Relaxed);
+        let derived = specialised.then_some(&*model.derived);
         let by_rows = step
             .by_rows
-            .filter(|_| !step.specialised.runs(members, seat.of));
+            .filter(|_| !(specialised && step.specialised.runs(members, seat.of)));
         let pieces = by_rows.map_or(1, |by_rows| by_rows.pieces(&step.output, seat.of));
         let is_kept = pieces == 1 || by_rows.is_none_or(|by_rows| by_rows.is_kept);
         let whole = step.output.part(seat.piece(0, 1));
@@ -479,7 +487,7 @@ impl Team {
             unsafe { self.lend_images(stage, step, written, images) };
             // SAFETY: a seat's scratch memory is its own.
             let scratch = unsafe { self.scratch.write(self.scratch_range(seat.index)) };
-            step.run(packed, &model.specialised, part, seat.of, images, scratch);
+            step.run(packed, derived, part, seat.of, images, scratch);
             for output in stage.outputs_of(index) {
                 for (member, image) in images.iter().enumerate() {
                     self.write_output(output, member, |to| {

@@ -4,19 +4,40 @@ use std::path::Path;
 use std::sync::Arc;
 
 use punctual_conformance::{Subject, networks, suite};
-use punctual_core::ModelId;
-use punctual_device::{CacheSpec, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start};
+use punctual_core::{
+    ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, Readiness, RequestId,
+    StageId, Window,
+};
+use punctual_device::{
+    CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Start, StartStep,
+    SubmitError,
+};
 use punctual_device_cpu::{CpuDevice, ONE_CORE};
 use punctual_model::{Network, Package, SolutionChoice, SolutionMemory, Stage};
-use punctual_platform::Doorbell;
+use punctual_platform::{Doorbell, clock};
+
+/// Longer than any start here takes, even on a busy machine.
+const LIMIT_NS: u64 = 30_000_000_000;
 
 struct Cpu {
     /// A specialised solution for every convolution that has any, and one core for every other stage.
     specialised: bool,
+    /// Whether it loads after it is there. It is handed out when it is done: what it loads meanwhile is another test's.
+    in_turn: bool,
 }
 
-const DIRECT: Cpu = Cpu { specialised: false };
-const SPECIALISED: Cpu = Cpu { specialised: true };
+const DIRECT: Cpu = Cpu {
+    specialised: false,
+    in_turn: false,
+};
+const SPECIALISED: Cpu = Cpu {
+    specialised: true,
+    in_turn: false,
+};
+const IN_TURN: Cpu = Cpu {
+    specialised: true,
+    in_turn: true,
+};
 
 /// Tiles of 4x4 and of 2x2 in turn, for every operator; on two cores every other stage alone.
 fn specialised(network: &Network) -> Vec<SolutionChoice> {
@@ -63,16 +84,72 @@ impl Subject for Cpu {
                 ..*model
             })
             .collect();
+        let first = (0..models.len() as u16).map(|model| StartStep {
+            model: ModelId(model),
+            stages: 1,
+        });
+        let first: Vec<_> = first.collect();
         let spec = DeviceSpec {
             models: &models,
+            start: if self.in_turn {
+                Start::InTurn(&first)
+            } else {
+                spec.start
+            },
             ..*spec
         };
-        CpuDevice::start(&spec, bell).expect("starts")
+        let mut device = CpuDevice::start(&spec, bell.clone()).expect("starts");
+        if self.in_turn {
+            wait_for_all(&mut device, &bell, &models);
+        }
+        device
+    }
+}
+
+/// Waits until all stages of the models that stay are said to run as measured.
+fn wait_for_all(device: &mut CpuDevice, bell: &Doorbell, models: &[ModelSpec<'_>]) {
+    let limit_ns = clock::now_ns() + LIMIT_NS;
+    let stages = |model: &ModelSpec<'_>| model.network.stages.len() as u8;
+    let mut missing: Vec<u8> = models
+        .iter()
+        .map(|model| if model.paged { 0 } else { stages(model) })
+        .collect();
+    while missing.iter().any(|stages| *stages > 0) {
+        let seen = bell.count();
+        match device.poll() {
+            Some(Event::Readiness(said)) if said.as_measured => {
+                let of = &mut missing[said.model.index()];
+                *of -= if *of == said.stages { said.stages } else { 0 };
+            }
+            Some(Event::Readiness(_)) => {}
+            Some(event) => panic!("{event:?}"),
+            None => {
+                assert!(clock::now_ns() < limit_ns, "missing: {missing:?}");
+                bell.wait(seen, Some(limit_ns));
+            }
+        }
     }
 }
 
 mod cpu {
     punctual_conformance::conforms!(super::DIRECT =>
+        answers_equal_the_reference,
+    survivors_of_different_batches_run_together,
+    request_buffers_are_used_again_by_other_models,
+    windows_are_honoured,
+    preempted_actions_can_be_run_again,
+    actions_that_do_not_fit_are_refused,
+    a_third_action_is_refused,
+    partitions_do_not_disturb_each_other,
+    requests_may_change_partition_between_stages,
+    weights_come_and_go,
+    loads_that_do_not_fit_are_refused,
+    weights_in_use_stay,
+    );
+}
+
+mod cpu_in_turn {
+    punctual_conformance::conforms!(super::IN_TURN =>
         answers_equal_the_reference,
     survivors_of_different_batches_run_together,
     request_buffers_are_used_again_by_other_models,
@@ -105,6 +182,68 @@ fn survivors_of_different_batches_run_together_on_the_demonstration_network() {
     let package = Package::read(&folder.join("signs.punctual")).expect("the package in the tree");
     suite::survivors_run_together_on(&DIRECT, package.network());
     suite::survivors_run_together_on(&SPECIALISED, package.network());
+}
+
+#[test]
+fn a_device_that_is_dropped_while_it_loads_ends_at_once() {
+    let network = networks::residual(1);
+    let models = [ModelSpec::resident(&network, &[1]); 200];
+    let spec = DeviceSpec {
+        models: &models,
+        partitions: &[PartitionSpec::on_cores("main", vec![0], None)],
+        request_buffers: 1,
+        cache: None,
+        start: Start::InTurn(&[]),
+    };
+    let device = CpuDevice::start(&spec, Arc::new(Doorbell::new())).expect("starts");
+    drop(device);
+}
+
+#[test]
+fn an_action_of_a_stage_that_is_not_there_is_refused_until_it_is() {
+    let network = networks::residual(1);
+    let bell = Arc::new(Doorbell::new());
+    let models = [ModelSpec::resident(&network, &[1])];
+    let spec = DeviceSpec {
+        models: &models,
+        partitions: &[PartitionSpec::on_cores("main", vec![0], None)],
+        request_buffers: 1,
+        cache: None,
+        start: Start::InTurn(&[]),
+    };
+    let mut device = CpuDevice::start(&spec, bell.clone()).expect("starts");
+    let infer = |stage| Infer {
+        id: ActionId(1),
+        partition: PartitionId(0),
+        model: ModelId(0),
+        stage: StageId(stage),
+        batch: 1,
+        members: [RequestId {
+            buffer: 0,
+            generation: 0,
+        }]
+        .into_iter()
+        .collect(),
+        window: Window {
+            earliest: Instant::ZERO,
+            latest: Instant::FAR_FUTURE,
+        },
+        criticality: Criticality::RealTime,
+    };
+    let (model, none) = (ModelId(0), device.poll());
+    let none_of_it = Event::Readiness(Readiness {
+        model,
+        stages: 0,
+        as_measured: false,
+    });
+    assert_eq!(none, Some(none_of_it));
+    // The loader may be faster than this test; if it is not, this is what the device says.
+    if let Err(refused) = device.submit(&infer(1)) {
+        let stage = StageId(1);
+        assert_eq!(refused, SubmitError::StageNotReady { model, stage });
+        wait_for_all(&mut device, &bell, &models);
+        assert_eq!(device.submit(&infer(1)), Ok(()));
+    }
 }
 
 #[test]

@@ -347,6 +347,10 @@ impl Rejected {
             (Some("shedding"), _) => {
                 "a machine without trouble: best-effort work was shed".to_owned()
             }
+            (Some("not-ready"), _) => {
+                "a later arrival: the daemon was starting, and its network was not loaded yet"
+                    .to_owned()
+            }
             (Some("draining"), _) => "nothing: the daemon shut down".to_owned(),
             _ => "the recording does not tell".to_owned(),
         }

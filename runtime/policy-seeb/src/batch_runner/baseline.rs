@@ -6,7 +6,7 @@ use super::{Baseline, BaselineRules, BatchRunner, Ended, Job, Members, State};
 use punctual_core::lost::reported;
 use punctual_core::{
     ActionId, Actions, ClientId, Config, Counters, Delivery, Event, Failure, Finished, Instant,
-    Policy, PolicySpec, Rejection, RequestId, StageId, TaskId, Verdict,
+    Policy, PolicySpec, Readiness, Rejection, RequestId, StageId, TaskId, TaskReadiness, Verdict,
 };
 
 impl<R: BaselineRules> Baseline<R> {
@@ -45,6 +45,9 @@ impl<R: BaselineRules> Baseline<R> {
             }
             (false, Ok(())) if runner.sheds(task) => {
                 return runner.reject(id.buffer, Rejection::Shedding, actions);
+            }
+            (false, Ok(())) if !runner.is_ready(task) => {
+                return runner.reject(id.buffer, Rejection::NotReady, actions);
             }
             (false, Ok(())) => {
                 return match self.rules.enqueue(runner, id.buffer) {
@@ -89,6 +92,19 @@ impl<R: BaselineRules> Baseline<R> {
             if request.state == State::Queued && self.runner.sheds(request.task) {
                 self.rules.forget(&self.runner, buffer);
                 self.runner.reject(buffer, Rejection::Shedding, actions);
+            }
+        }
+    }
+
+    /// A device says how much of a model it can run: while that is not all, its frames are refused, and jobs that run go on.
+    fn readiness(&mut self, said: &Readiness, actions: &mut Actions) {
+        let all = usize::from(said.stages) >= self.runner.stages(said.model);
+        self.runner.ready[said.model.index()] = all;
+        for buffer in 0..self.runner.requests.buffers() {
+            let request = *self.runner.request(buffer);
+            if request.state == State::Queued && !self.runner.is_ready(request.task) {
+                self.rules.forget(&self.runner, buffer);
+                self.runner.reject(buffer, Rejection::NotReady, actions);
             }
         }
     }
@@ -175,7 +191,7 @@ impl<R: BaselineRules> Baseline<R> {
             Event::Starved { partition, starved } => {
                 self.runner.starved[partition.index()] = *starved;
             }
-            Event::Readiness(_) => {}
+            Event::Readiness(said) => self.readiness(said, actions),
         }
     }
 
@@ -253,6 +269,14 @@ impl<R: BaselineRules> Policy for Baseline<R> {
 
     fn drained(&self) -> bool {
         self.runner.draining && self.runner.requests.open() == 0
+    }
+
+    fn readiness(&self, task: TaskId) -> TaskReadiness {
+        if self.runner.is_ready(task) {
+            TaskReadiness::Whole
+        } else {
+            TaskReadiness::NotReady
+        }
     }
 
     fn counters(&self, task: TaskId) -> &Counters {

@@ -89,6 +89,8 @@ pub struct BatchRunner {
     shedding: bool,
     /// Partitions whose threads the machine does not run ([`Event::Starved`](crate::Event::Starved)).
     starved: Box<[bool]>,
+    /// By model: all of its stages can run ([`Event::Readiness`](crate::Event::Readiness)).
+    ready: Box<[bool]>,
 }
 
 impl BatchRunner {
@@ -104,6 +106,7 @@ impl BatchRunner {
             draining: false,
             shedding: false,
             starved: alloc::vec![false; config.partitions.len()].into(),
+            ready: alloc::vec![true; config.models.len()].into(),
             config: config.clone(),
         }
     }
@@ -159,6 +162,12 @@ impl BatchRunner {
         self.shedding && criticality == Criticality::BestEffort
     }
 
+    /// Whether all of a task's network can run: a job runs it as a whole.
+    fn is_ready(&self, task: TaskId) -> bool {
+        let model = self.config.tasks[task.index()].model;
+        self.ready[model.index()]
+    }
+
     fn answer(&mut self, buffer: u16, actions: &mut Actions) {
         let on_time = self.now <= self.request(buffer).due;
         let verdict = if on_time {
@@ -208,6 +217,7 @@ impl BatchRunner {
 
     fn arrived(&mut self, arrival: &Arrival, actions: &mut Actions) {
         let (locked, sheds) = (self.is_locked(arrival.task), self.sheds(arrival.task));
+        let is_ready = self.is_ready(arrival.task);
         let task = &self.config.tasks[arrival.task.index()];
         let captured = arrival.captured.min(self.now);
         let own = task.deadline.map_or(Instant::FAR_FUTURE, |d| captured + d);
@@ -223,6 +233,7 @@ impl BatchRunner {
         let reason = match (locked, full) {
             _ if self.draining => Rejection::Draining,
             _ if sheds => Rejection::Shedding,
+            _ if !is_ready => Rejection::NotReady,
             (true, _) => Rejection::NoSlack,
             (false, true) => Rejection::QueueFull,
             (false, false) => {

@@ -169,7 +169,7 @@ impl Follower {
                 let (partition, starved) = (*partition, *starved);
                 self.note(What::Starved { partition, starved }, sink);
             }
-            Event::Readiness(_) => {}
+            Event::Readiness(said) => self.note(What::Ready(*said), sink),
         }
         None
     }

@@ -22,6 +22,7 @@ mod plans;
 mod prefix;
 #[path = "../../../../runtime/core/src/punctual/tests/random_plans.rs"]
 mod random_plans;
+mod readiness;
 mod shedding;
 mod state;
 mod switches;

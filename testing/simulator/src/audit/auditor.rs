@@ -10,6 +10,7 @@ use punctual_core::{
 use super::claims::{Broken, Claims, Gap, everything_once, is_real_time};
 use super::demotion::Conduct;
 use super::floor::Floor;
+use super::readiness::Loaded;
 use super::request_log::{Key, Place, RequestLog, Submission, key};
 use super::violation::{Findings, Violation};
 use super::weights::Memory;
@@ -39,6 +40,8 @@ pub struct Auditor {
     pub(super) config: Config,
     /// The default policy, which alone makes promises.
     pub(super) punctual: bool,
+    /// No frame is answered before all of its network can run.
+    pub(super) runs_whole: bool,
     /// Stages may run on places.
     pub(super) lends: bool,
     /// Batches shrink as members leave them.
@@ -54,6 +57,7 @@ pub struct Auditor {
     pub(super) memory: Memory,
     pub(super) claims: Claims,
     pub(super) conduct: Conduct,
+    pub(super) loaded: Loaded,
     pub(super) findings: Findings,
     /// Members of the action that failed in this step.
     pub(super) failed: Vec<RequestId>,
@@ -89,6 +93,7 @@ impl Auditor {
         };
         Self {
             punctual,
+            runs_whole: contract.runs_whole,
             lends: contract.lends,
             shrinks_batches: contract.shrinks_batches,
             may_wait: batches(config),
@@ -100,6 +105,7 @@ impl Auditor {
             memory: Memory::new(config),
             claims: Claims::new(config, punctual),
             conduct: Conduct::new(contract.demotion),
+            loaded: Loaded::default(),
             findings: Findings::default(),
             failed: Vec::new(),
             draining: false,
@@ -195,7 +201,7 @@ impl Auditor {
                     self.starved.remove(partition)
                 };
             }
-            Event::Readiness(_) => {}
+            Event::Readiness(said) => self.said_ready(said),
         }
     }
 

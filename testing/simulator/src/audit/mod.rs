@@ -11,7 +11,7 @@
 //! | 3 resources | no unit is held by two actions (but under `streams`) or ran two at a time; buffers have one user and a new name each time, no request is refused for lack of room while there is some; tickets come back as they went in; pages are not overcommitted, transfers come one at a time, weights are there when used | `floor`, `request_log`, `weights` |
 //! | 4 promises | `punctual` only: see *Claims*; where no two frames can share a batch, or the policy is held to [`Auditor::without_waiting`], no partition idles while promised work is ready there | `claims`, `schedulability`, `delivery`, `demotion`, `priorities` |
 //! | 5 best-effort | `punctual` only: accepted mandatory work does not wait for best-effort work longer than P plus one dispatch, in sum, and is told to stop in the step that made that work ready; what the device takes beyond P is the device's | `passage`, `priorities` |
-//! | well-formed | stages in order, members ready and together rightly, batches compiled, verdicts and answers as the times and the reports say | `orders`, `verdicts` |
+//! | well-formed | stages in order, members ready and together rightly, batches compiled, verdicts and answers as the times and the reports say | `orders`, `readiness`, `verdicts` |
 //!
 //! # Bound on verdicts
 //!
@@ -44,6 +44,10 @@
 //! stages that cannot be called an overrun. In between nothing is claimed about its tasks, and its
 //! overruns excuse nothing but those beyond the longest of its window.
 //!
+//! A device may say that it can run only so much of a model (`Event::Readiness`). A frame is prepared only if its mandatory
+//! exit can run, no stage is ordered that cannot, and a frame is refused as not ready only if it is not. While a model
+//! does not run as it was measured, nothing is claimed about its tasks; `punctual` runs their stages one by one.
+//!
 //! A frame may be prepared for the task that its own one may offload to (`TaskConfig::offload_to`). From
 //! then on it is under that one's rules: its queue, its mandatory exit, its partition's claims; the
 //! deadline is its own, and the verdict names who submitted it. A reserved task's frame that was
@@ -75,6 +79,7 @@ mod demotion;
 mod floor;
 mod orders;
 mod priorities;
+mod readiness;
 mod reports;
 mod request_log;
 mod schedulability;

@@ -21,6 +21,9 @@ impl Auditor {
         if self.draining || !asked || waits.is_none_or(|s| !self.may_take(task, s.origin)) {
             return Err(Violation::UnaskedPreparation { task });
         }
+        if !self.is_ready(task) {
+            return Err(Violation::PreparedUnready { task });
+        }
         let inside = self.log.inside[task.index()];
         let queue_max = self.task(task).queue_max;
         let mut in_flight = self.floor.flights.values();
@@ -54,6 +57,7 @@ impl Auditor {
         };
         let on = time.on[infer.partition.index()];
         let sized = self.check_batch(infer);
+        let loaded = self.check_loaded(infer);
         let members = self.check_members(infer);
         for id in &infer.members {
             if let Some((_, submission)) = self.log.find(*id)
@@ -68,8 +72,9 @@ impl Auditor {
         }
         let budget = match infer.criticality {
             Criticality::RealTime => {
+                let as_measured = self.loaded.is_as_measured(infer.model);
                 let conduct = &self.conduct;
-                conduct.allowed(infer.partition, infer.model, on.budget)
+                conduct.allowed(infer.partition, infer.model, on.budget, as_measured)
             }
             // No promise relies upon how long it takes.
             Criticality::BestEffort => on.budget,
@@ -88,7 +93,7 @@ impl Auditor {
         } else {
             Err(Violation::WrongWeights { model: infer.model })
         };
-        for violation in [members, placed, weights]
+        for violation in [members, placed, weights, loaded]
             .into_iter()
             .filter_map(Result::err)
         {
@@ -119,7 +124,9 @@ impl Auditor {
     fn is_place(&self, infer: &Infer) -> bool {
         let model = self.config.models.get(infer.model.index());
         let offered = model.is_some_and(|model| model.places.contains(&infer.partition));
-        self.lends && offered && !self.conduct.is_demoted(infer.partition, infer.model)
+        let keeps_profile = !self.conduct.is_demoted(infer.partition, infer.model)
+            && self.loaded.is_as_measured(infer.model);
+        self.lends && offered && keeps_profile
     }
 
     /// The profile's entry for what is to run; none if there is none.
@@ -149,6 +156,7 @@ impl Auditor {
 
     fn check_members(&mut self, infer: &Infer) -> Result<(), Violation> {
         let action = infer.id;
+        let stopped = infer.criticality == Criticality::BestEffort;
         let lent = self.is_place(infer) && infer.criticality == Criticality::RealTime;
         let mut seen: Vec<RequestId> = Vec::with_capacity(infer.members.len());
         for &member in &infer.members {
@@ -161,10 +169,12 @@ impl Auditor {
             }
             seen.push(member);
             let (id, next_stage) = (submission.task, submission.next_stage);
+            // A stage that does not run as it was measured is not preempted, whatever its task.
+            let demoted = submission.demoted;
+            let to_its_end = !stopped && (demoted || self.is_unmeasured(id));
             let task = self.task(id);
-            let stopped = infer.criticality == Criticality::BestEffort;
             let criticality = if self.punctual {
-                task.criticality == infer.criticality
+                task.criticality == infer.criticality || to_its_end
             } else {
                 // Others may treat best-effort work like any other, but never the other way.
                 task.criticality == Criticality::BestEffort || !stopped

@@ -142,6 +142,15 @@ pub enum Violation {
         partition: PartitionId,
         model: ModelId,
     },
+    /// A stage that its device cannot run yet.
+    #[error("{action:?}: its stage is not loaded")]
+    NotLoaded { action: ActionId },
+    /// A frame was given a buffer though its mandatory exit cannot run yet.
+    #[error("task {}: a frame was prepared though its network is not loaded", task.0)]
+    PreparedUnready { task: TaskId },
+    /// A stage of a model that does not run as it was measured, in a batch.
+    #[error("{action:?}: its model does not run as it was measured, and it has several members")]
+    UnmeasuredTogether { action: ActionId },
     /// Best-effort work that runs on, or was started, while it must be given up.
     #[error("{action:?} is best-effort and runs on although such work is to be given up")]
     NotShed { action: ActionId },
@@ -246,6 +255,7 @@ impl Violation {
             | Self::PlaceLate { .. }
             | Self::SupersededByNobody { .. }
             | Self::WrongDemotion { .. }
+            | Self::UnmeasuredTogether { .. }
             | Self::ReservationDenied { .. } => Invariant::Promises,
             Self::BestEffortInTheWay { .. }
             | Self::NotToldToStop { .. }
@@ -254,6 +264,8 @@ impl Violation {
             Self::UnknownPlace { .. }
             | Self::UnaskedPreparation { .. }
             | Self::MemberNotReady { .. }
+            | Self::NotLoaded { .. }
+            | Self::PreparedUnready { .. }
             | Self::WrongMember { .. }
             | Self::WrongBatch { .. }
             | Self::WrongPreemption { .. }

@@ -76,6 +76,7 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
         // Long enough for requests to come after the action was taken for lost.
         scenario.length = Nanos::from_millis(drawn.within(110, 250));
     }
+    loading(&mut root.stream("loading", 0), &mut scenario, &*policy);
     relations::offload(&mut root.stream("spill", 0), &mut scenario);
     relations::deliver(&mut root.stream("delivery", 0), &mut scenario);
     relations::fit_buffers(&mut random, &mut scenario);
@@ -311,6 +312,41 @@ fn planned(random: &mut Random, all: u16, tasks: usize) -> Vec<(Units, Vec<usize
         planned[part].1.push(task);
     }
     planned
+}
+
+/// Models that are loaded in turn, in one case of four: nothing of them or a part at first, then more and more. Under the
+/// default policy a device may say so only after it ran all of them.
+fn loading(random: &mut Random, scenario: &mut Scenario, policy: &dyn PolicySpec) {
+    if !random.one_in(4) {
+        return;
+    }
+    let late = policy.contract().promises && random.one_in(4);
+    for (index, model) in scenario.models.iter().enumerate() {
+        let count = model.stages.len() as u64;
+        let steps = random.below(4);
+        let mut at: Vec<Instant> = (0..steps)
+            .map(|_| moment(random, scenario.length))
+            .collect();
+        at.sort_unstable();
+        if let Some(first) = at.first_mut().filter(|_| !late) {
+            *first = Instant::ZERO;
+        }
+        let mut ready = 0;
+        for (step, at) in at.into_iter().enumerate() {
+            let last = step as u64 + 1 == steps && random.below(8) > 0;
+            ready = if last {
+                count
+            } else {
+                random.within(ready, count)
+            };
+            scenario.faults.push(Fault::Loading {
+                at,
+                model: ModelId(index as u16),
+                stages: ready as u8,
+                as_measured: last || random.one_in(2),
+            });
+        }
+    }
 }
 
 /// Makes a plan that a promising policy would refuse easier, a few times: so that most cases run, and many only just.

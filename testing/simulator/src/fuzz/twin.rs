@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::{
     Actions, Config, ConfigError, Contract, Counters, Event, Instant, PartitionId, Policy,
-    PolicySpec, StateError, TaskId,
+    PolicySpec, StateError, TaskId, TaskReadiness,
 };
 
 /// Any policy, with a twin. One that keeps no state is only stepped twice.
@@ -110,6 +110,11 @@ impl Policy for Twins {
 
     fn check(&self) -> Result<(), &'static str> {
         self.original.check()
+    }
+
+    fn readiness(&self, task: TaskId) -> TaskReadiness {
+        assert_eq!(self.twin.readiness(task), self.original.readiness(task));
+        self.original.readiness(task)
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {

@@ -153,21 +153,32 @@ impl Lifecycle {
     }
 
     /// Puts a new request without a promise in the best-effort queue, at the position of a request that
-    /// arrived at `order`. A newer frame takes the position of the frame that it replaces this way.
-    pub fn queue_as_best_effort(&mut self, buffer: u16, order: u64, tables: &Tables) {
+    /// arrived at `order`. A newer frame takes the position of the frame that it replaces this way. `demoted`: a model
+    /// that it runs is, as always for a real-time request.
+    pub fn queue_as_best_effort(
+        &mut self,
+        buffer: u16,
+        order: u64,
+        demoted: bool,
+        tables: &Tables,
+    ) {
         let request = self.rely_on_weights(buffer, tables);
-        // A real-time request gets here only while its model is demoted.
-        if tables.task(request.task).is_real_time() {
+        debug_assert!(
+            demoted || !tables.task(request.task).is_real_time(),
+            "a real-time request gets a promise unless its model is demoted"
+        );
+        if demoted {
             self.requests.mark_demoted(buffer);
         }
         self.queue_best_effort(buffer, order, tables);
     }
 
-    /// Withdraws a request's promise. A waiting request moves to the best-effort queue now; a member of
-    /// an action moves when its stage has ended ([`Self::put_back`]), as a real-time stage runs to its end.
+    /// Withdraws a request's promise. A waiting request moves to the best-effort queue now, or is marked there; a member
+    /// of an action moves when its stage has ended ([`Self::put_back`]), as a real-time stage runs to its end.
     pub fn demote(&mut self, buffer: u16, tables: &Tables) {
         self.requests.mark_demoted(buffer);
-        if self.requests.get(buffer).state == State::Mandatory {
+        let state = self.requests.get(buffer).state;
+        if matches!(state, State::Mandatory | State::BestEffort) {
             self.withdraw(buffer, tables);
             self.queue_best_effort(buffer, self.requests.get(buffer).order, tables);
         }

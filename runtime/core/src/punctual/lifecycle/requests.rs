@@ -44,7 +44,8 @@ impl State {
             // To best-effort when its model is demoted.
             Mandatory => matches!(to, Running | BestEffort | Free),
             Optional => matches!(to, Running | Free),
-            BestEffort => matches!(to, Running | Free),
+            // To itself when its model is demoted.
+            BestEffort => matches!(to, Running | BestEffort | Free),
             Running => matches!(to, Mandatory | Optional | BestEffort | Free | Locked),
             Locked => matches!(to, Free),
         }

@@ -24,6 +24,8 @@ pub fn plans() -> u64 {
 pub struct WithinBounds {
     random: Random,
     jitter: Vec<Nanos>,
+    /// By model: until then its stages take up to four times their budgets.
+    pub unmeasured_until: Vec<Instant>,
 }
 
 impl WithinBounds {
@@ -31,12 +33,16 @@ impl WithinBounds {
         Self {
             random,
             jitter: config.tasks.iter().map(|t| t.jitter).collect(),
+            unmeasured_until: std::vec![Instant::ZERO; config.models.len()],
         }
     }
 }
 
 impl Nature for WithinBounds {
-    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
+    fn duration(&mut self, infer: &Infer, time: StageTime) -> Nanos {
+        if infer.window.earliest < self.unmeasured_until[infer.model.index()] {
+            return Nanos::new(self.random.within(1, 4 * time.budget.as_nanos()));
+        }
         let budget = time.budget.as_nanos();
         if self.random.one_in(3) {
             Nanos::new(self.random.within(1, budget))

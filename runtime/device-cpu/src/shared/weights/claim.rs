@@ -88,6 +88,12 @@ impl Weights {
         self.store.pages() * PAGE_BYTES
     }
 
+    /// How many of a model's weights are ready, from the first on: floats.
+    pub(crate) fn ready(&self, model: ModelId) -> usize {
+        // Acquire: pairs with the release in `Loader::fill` (label READY).
+        self.models[model.index()].ready.load(Ordering::Acquire)
+    }
+
     /// Some of a model's weights.
     ///
     /// # Safety
@@ -96,9 +102,8 @@ impl Weights {
     /// # Panics
     /// If they are not ready.
     pub(in crate::shared) unsafe fn read(&self, model: ModelId, range: Range<usize>) -> &[f32] {
+        let ready = self.ready(model);
         let model = &self.models[model.index()];
-        // Acquire: pairs with the release in `Loader::fill` (label READY).
-        let ready = model.ready.load(Ordering::Acquire);
         assert!(
             range.start <= range.end && range.end <= ready,
             "weights {range:?} are not ready: {ready} of {} are",
@@ -135,19 +140,14 @@ impl WeightClaim<'_> {
 
     /// The weights that are ready.
     pub(crate) fn floats(&self) -> &[f32] {
-        // Acquire: pairs with the release in `Loader::fill` (label READY).
-        let ready = self.weights.models[self.model.index()]
-            .ready
-            .load(Ordering::Acquire);
+        let ready = self.weights.ready(self.model);
         // SAFETY: this claim lives as long as the slice.
         unsafe { self.weights.read(self.model, 0..ready) }
     }
 
-    /// Whether all of the weights are ready, so that no worker has to wait.
-    pub(in crate::shared) fn is_whole(&self) -> bool {
-        let model = &self.weights.models[self.model.index()];
-        // Acquire: pairs with the release in `Loader::fill` (label READY).
-        model.ready.load(Ordering::Acquire) == model.floats
+    /// Whether the first `floats` weights are ready, so that no worker has to wait for them.
+    pub(in crate::shared) fn reaches(&self, floats: usize) -> bool {
+        self.weights.ready(self.model) >= floats
     }
 }
 

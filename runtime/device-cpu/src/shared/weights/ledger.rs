@@ -60,6 +60,19 @@ impl Ledger {
         self.order(Order::Load(Load { action, model }));
     }
 
+    /// Gives `model` its pages for good. Claims are admitted at once, on the weights that are ready: none so far. The
+    /// pages are loaded by who gets the load, one after the other.
+    ///
+    /// # Panics
+    /// As [`load`](Self::load).
+    pub(crate) fn pin(&mut self, model: ModelId) -> Load {
+        let shared = &self.weights.models[model.index()];
+        self.pages.give(&shared.pages, &self.models[model.index()]);
+        shared.open();
+        let action = ActionId(0);
+        Load { action, model }
+    }
+
     /// The next load that ended; one that failed has given its pages back.
     pub(crate) fn poll(&mut self) -> Option<Loaded> {
         let Ended { load, took } = self.done.pop().ok()?;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_core::{ActionId, Instant, ModelId, Nanos};
-use punctual_device::weights;
 use punctual_model::{ContentHash, PAGE_BYTES, PAGE_FLOATS, PackageError, WeightImage};
 use punctual_platform::{Doorbell, OsError, clock};
 use rtrb::{Consumer, Producer};
@@ -15,13 +14,13 @@ use super::claim::Weights;
 /// Where a model's weights come from.
 pub(crate) struct Source {
     pub(crate) image: WeightImage,
-    /// Whether it may be loaded again and again.
+    /// Whether it comes and goes by orders. If not, it is loaded once and stays.
     pub(crate) paged: bool,
 }
 
 /// A load that was ordered. Not to be copied: it is the right to write the pages it was given.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(crate) struct Load {
     pub(super) action: ActionId,
     pub(super) model: ModelId,
 }
@@ -58,6 +57,8 @@ pub(crate) struct Loader {
     weights: Arc<Weights>,
     /// None once a pinned model is loaded.
     sources: Box<[Option<Source>]>,
+    /// Whether the memory of each piece of the store is there.
+    taken: Box<[bool]>,
     /// What each piece of the store was filled with.
     holds: Box<[Option<ContentHash>]>,
     orders: Consumer<Order>,
@@ -71,14 +72,20 @@ impl Loader {
         orders: Consumer<Order>,
         done: Producer<Ended>,
     ) -> Self {
-        let holds = vec![None; weights.store.pages()].into();
+        let pieces = weights.store.pages();
         Self {
             weights,
             sources: sources.into_iter().map(Some).collect(),
-            holds,
+            taken: vec![false; pieces].into(),
+            holds: vec![None; pieces].into(),
             orders,
             done,
         }
+    }
+
+    /// Rings when an order is there.
+    pub(crate) fn bell(&self) -> &Arc<Doorbell> {
+        &self.weights.bell
     }
 
     /// Carries out the next order, if there is one.
@@ -104,27 +111,68 @@ impl Loader {
 
     fn load(&mut self, load: &Load) -> Result<(), LoadError> {
         let source = self.sources[load.model.index()].take();
-        let source = source.expect("a pinned model is loaded once");
-        let result = self.bring_in(load, &source.image);
+        let source = source.expect("only paged models are loaded by orders");
+        let mut pages = 0..source.image.pages();
+        let result = pages.try_for_each(|page| self.bring_in(load, page, &source.image));
         source.image.release();
-        if source.paged {
-            self.sources[load.model.index()] = Some(source);
-        }
+        self.sources[load.model.index()] = Some(source);
         result
     }
 
-    fn bring_in(&mut self, load: &Load, image: &WeightImage) -> Result<(), LoadError> {
-        for page in 0..image.pages() {
-            self.show(load.model, page)?;
-            self.fill(load, page, image)?;
+    /// Brings in the first page of a pinned model that is not ready.
+    ///
+    /// # Panics
+    /// If all are ready.
+    pub(crate) fn load_page(&mut self, load: &Load) -> Result<(), LoadError> {
+        let model = load.model;
+        let source = self.sources[model.index()].take();
+        let source = source.expect("pages are missing until the end");
+        let page = self.weights.ready(model) / PAGE_FLOATS;
+        let result = self.bring_in(load, page, &source.image);
+        self.sources[model.index()] = Some(source);
+        result
+    }
+
+    /// No more is loaded from a pinned model's image.
+    pub(crate) fn end(&mut self, model: ModelId) {
+        if let Some(source) = self.sources[model.index()].take() {
+            source.image.release();
+        }
+    }
+
+    /// Takes the memory of all pages now, so that loads cannot want for it.
+    pub(crate) fn take_all(&mut self) -> Result<(), OsError> {
+        let pieces = self.taken.len();
+        self.weights.store.take(0, pieces)?;
+        self.taken.fill(true);
+        Ok(())
+    }
+
+    /// Takes the memory of a page that nobody has loaded yet; false if all of it is taken.
+    pub(crate) fn take_one(&mut self) -> Result<bool, OsError> {
+        let piece = self.taken.iter().position(|taken| !taken);
+        piece.map_or(Ok(false), |piece| self.take(piece).map(|()| true))
+    }
+
+    fn take(&mut self, piece: usize) -> Result<(), OsError> {
+        if !self.taken[piece] {
+            self.weights.store.take(piece, 1)?;
+            self.taken[piece] = true;
         }
         Ok(())
     }
 
-    fn show(&self, model: ModelId, page: usize) -> Result<(), OsError> {
+    fn bring_in(&mut self, load: &Load, page: usize, image: &WeightImage) -> Result<(), LoadError> {
+        self.show(load.model, page)?;
+        self.fill(load, page, image)?;
+        Ok(())
+    }
+
+    fn show(&mut self, model: ModelId, page: usize) -> Result<(), OsError> {
+        // Relaxed: published by the ring of orders, or written before this thread began.
+        let piece = self.weights.models[model.index()].pages[page].load(Ordering::Relaxed) as usize;
+        self.take(piece)?;
         let model = &self.weights.models[model.index()];
-        // Relaxed: published by the ring of orders.
-        let piece = model.pages[page].load(Ordering::Relaxed) as usize;
         let store = &self.weights.store;
         let at = model.at + page * PAGE_BYTES;
         self.weights.addresses.show(at, store, piece, 1)
@@ -160,18 +208,6 @@ impl Loader {
         let model = &self.weights.models[model.index()];
         let bytes = model.pages.len() * PAGE_BYTES;
         self.weights.addresses.hide(model.at, bytes)
-    }
-}
-
-impl weights::Loader for Loader {
-    type Error = LoadError;
-
-    fn bell(&self) -> &Arc<Doorbell> {
-        &self.weights.bell
-    }
-
-    fn carry_out_next(&mut self) -> Option<Result<(), (ModelId, LoadError)>> {
-        self.carry_out()
     }
 }
 

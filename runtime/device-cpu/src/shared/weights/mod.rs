@@ -15,7 +15,8 @@
 //! it because its content is the same, so each of them was given it with that content. The
 //! ledger takes a page back only when its last model's *gate* is closed, which succeeds only while
 //! no leader holds a claim on that model; and a claim is given only where the gate is open. A model's
-//! *ready* floats are those of pages that were filled and checked, and no others are ever given out.
+//! *ready* floats are those of pages that were filled and checked, and no others are ever given out:
+//! a claim on a model of which pages are still missing, as after a start in turn, reads those that are there.
 
 mod claim;
 mod ledger;
@@ -35,13 +36,13 @@ use claim::Model;
 pub(crate) use claim::{WeightClaim, Weights};
 pub(crate) use ledger::Ledger;
 pub use loader::LoadError;
-pub(crate) use loader::{Loader, Source};
+pub(crate) use loader::{Load, Loader, Source};
 
-/// The three ends, for models whose images these are, with `pages` pages in memory, which is taken now. Nothing is
-/// loaded.
+/// The three ends, for models whose images these are, with room for `pages` pages. Nothing is loaded, and no memory is
+/// taken: the loader does both.
 ///
 /// # Errors
-/// When the memory or the addresses are unavailable.
+/// When the addresses are unavailable.
 ///
 /// # Panics
 /// If there are 2^32 pages or more.
@@ -58,7 +59,6 @@ pub(crate) fn weights(
     });
     let models = models.collect();
     let store = PageStore::reserve(c"punctual-weights", PAGE_BYTES, pages)?;
-    store.take(0, pages)?;
     let weights = Arc::new(Weights {
         models,
         store,

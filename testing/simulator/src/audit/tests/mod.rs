@@ -8,5 +8,6 @@ mod demotion;
 mod lending;
 mod offload;
 mod priorities;
+mod readiness;
 mod schedulability;
 mod steps;

@@ -1,0 +1,132 @@
+//! `punctual bench start`: a daemon started again and again, with clients that submit from the beginning.
+
+mod report;
+mod turn;
+mod workload;
+
+use std::path::PathBuf;
+
+use punctual::demo::DemoError;
+use punctual_device_cpu::images::ImageError;
+use punctual_model::PackageError;
+use punctual_platform::output::{self, OutputError};
+use punctual_platform::termination::{Terminates, Termination};
+
+use crate::programs::{ProgramError, Programs};
+use report::{Report, Row};
+use turn::{Cache, Turn, TurnError};
+use workload::Workload;
+
+/// How often, with which networks and programs.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual bench start
+  punctual bench start --rounds 100 --workloads demo --against before
+  punctual bench start --workloads heavy --caches cold --json
+
+Starts punctuald again and again, each time with a client of every task that submits frames from the beginning, and
+reports the time from just before the start of the process until
+
+  ready         the daemon says so
+  NAME ready    by the daemon's report, frames of the task are answered
+  NAME first    the task's client has its first answer
+  NAME whole    by the daemon's report, all of the task's network runs as it was measured
+  over          nothing is left to load
+
+The demo's networks and manifest (`demo`), and a network of 200 MB with six exits (`heavy`), which is measured first. With
+`cold`, the kernel is told to forget the packages and profiles before each start (posix_fadvise, DONTNEED; what a hypervisor
+keeps stays); with `warm` they are in its cache. With --against, the daemon of another folder takes turns with this one, and
+the ratio is how many times sooner this one is by its median. Rejected frames are submitted again after 2 ms.
+
+TERMINATION CODES: 0 done; 1 a daemon failed; 4 a file cannot be read or written; 5 a program cannot be started.")]
+pub struct Options {
+    /// Starts of each daemon by each workload and cache.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+    /// What is served.
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = [workload::Kind::Demo, workload::Kind::Heavy])]
+    workloads: Vec<workload::Kind>,
+    /// What the kernel keeps of the files.
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Cache::Cold, Cache::Warm])]
+    caches: Vec<Cache>,
+    /// A folder with another punctuald, which takes turns.
+    #[arg(long, value_name = "FOLDER")]
+    against: Option<PathBuf>,
+    /// The folder of the programs punctual and punctuald [default: that of this one].
+    #[arg(long, value_name = "FOLDER")]
+    bin: Option<PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Demo(#[from] DemoError),
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    #[error(transparent)]
+    Turn(#[from] TurnError),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+impl Terminates for Error {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Output(error) => error.termination(),
+            Self::Program(error) => error.termination(),
+            Self::Demo(error) => error.termination(),
+            Self::Turn(error) => error.termination(),
+            Self::Package(_) | Self::Image(_) => Termination::BadResult,
+        }
+    }
+}
+
+pub fn run(options: &Options) -> Result<(), Error> {
+    let ours = Programs::new(options.bin.as_deref());
+    let theirs = (options.against.as_deref()).map(|folder| Programs::new(Some(folder)));
+    let mut rows = Vec::new();
+    for kind in &options.workloads {
+        let workload = Workload::prepare(*kind, &ours)?;
+        for cache in &options.caches {
+            rows.extend(compare(options, &workload, *cache, &ours, theirs.as_ref())?);
+        }
+    }
+    let report = Report {
+        machine: punctual_device_cpu::machine(),
+        rounds: options.rounds,
+        rows,
+    };
+    let text = if options.json {
+        report.json()
+    } else {
+        report.markdown()
+    };
+    Ok(output::text(text)?)
+}
+
+/// The daemons by turns.
+fn compare(
+    options: &Options,
+    workload: &Workload,
+    cache: Cache,
+    ours: &Programs,
+    theirs: Option<&Programs>,
+) -> Result<Vec<Row>, Error> {
+    let turn = Turn { workload, cache };
+    let (mut our_starts, mut their_starts) = (Vec::new(), Vec::new());
+    for _ in 0..options.rounds {
+        our_starts.push(turn.run(ours)?);
+        if let Some(theirs) = theirs {
+            their_starts.push(turn.run(theirs)?);
+        }
+    }
+    Ok(Row::of(workload.kind, cache, &our_starts, &their_starts))
+}
