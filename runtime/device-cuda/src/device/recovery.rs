@@ -157,7 +157,9 @@ impl Recovery {
         let Some(in_turn) = &mut self.in_turn else {
             return Next::Over;
         };
+        self.health.allow(MAKE_MS);
         let next = in_turn.next(self.health.is_idle(), clock::now_ns());
+        self.health.allow(0);
         self.left_out = in_turn.left_out().clone();
         let (model, error) = match next {
             Ok(Next::Over) => {
