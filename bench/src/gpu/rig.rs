@@ -8,7 +8,7 @@ use punctual_core::{
 };
 use punctual_device::pool::Wait;
 use punctual_device::{
-    Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Start,
+    CacheSpec, Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Start,
 };
 use punctual_device_cuda::driver::{Attribute, Gpu};
 use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
@@ -69,18 +69,38 @@ impl Rig<CudaDevice> {
         setup: &Setup<'_>,
         kernel_padding: &KernelPaddingSpec,
     ) -> Result<Self, StepError> {
+        Self::start(session, setup, kernel_padding, 0)
+    }
+
+    /// [`cuda`](Self::cuda), with paged models but the first, and a cache of so many pages for them.
+    pub fn paged(session: &Session<'_>, setup: &Setup<'_>, pages: u32) -> Result<Self, StepError> {
+        Self::start(session, setup, &KernelPaddingSpec::default(), pages)
+    }
+
+    fn start(
+        session: &Session<'_>,
+        setup: &Setup<'_>,
+        kernel_padding: &KernelPaddingSpec,
+        pages: u32,
+    ) -> Result<Self, StepError> {
         let bell = Arc::new(Doorbell::new());
         let gpu = session.gpu()?;
-        let models: Vec<ModelSpec<'_>> = setup
-            .models
-            .iter()
-            .map(|&(network, batches)| ModelSpec::resident(network, batches))
+        let models = setup.models.iter().enumerate();
+        let models: Vec<ModelSpec<'_>> = models
+            .map(|(at, &(network, batches))| ModelSpec {
+                paged: pages > 0 && at > 0,
+                ..ModelSpec::resident(network, batches)
+            })
             .collect();
         let spec = DeviceSpec {
             models: &models,
             partitions: &partitions(setup.partitions()),
             request_buffers: BUFFERS,
-            cache: None,
+            cache: (pages > 0).then_some(CacheSpec {
+                pages,
+                core: None,
+                priority: None,
+            }),
             start: Start::Whole,
         };
         let cuda = CudaSpec {
@@ -232,6 +252,14 @@ impl<D: Device> Rig<D> {
             },
             criticality,
         })?;
+        Ok(id)
+    }
+
+    /// Has a paged model's weights loaded.
+    pub fn load(&mut self, model: u16) -> Result<ActionId, StepError> {
+        self.actions += 1;
+        let id = ActionId(self.actions);
+        self.device.load(id, ModelId(model))?;
         Ok(id)
     }
 

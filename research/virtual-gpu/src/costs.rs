@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use emulated_cuda::{BegunLaunch, LaunchCost};
 use punctual_core::{Infer, Nanos};
+use punctual_cuda_kernels::KERNELS;
 use punctual_cuda_kernels::contract::Multiprocessor;
 use punctual_device_cuda::kernel_padding::{LaunchTime, LaunchTimes};
-use punctual_device_cuda::lower::{LowerError, Program, Target};
-use punctual_model::Network;
-use punctual_roofline::{Device, Memory, Partition, PerClock, RooflineError, Times};
+use punctual_device_cuda::lower::{self, LaunchList, LowerError, Program, Step, Target};
+use punctual_model::{Network, SolutionChoice};
+use punctual_roofline::{
+    Device, LaunchTime as Predicted, Memory, Partition, PerClock, RooflineError, Times,
+};
 
 use crate::gpu::Costs;
 
@@ -40,6 +43,8 @@ pub struct LaunchCosts {
 struct Launch {
     /// By multiprocessors, from one on.
     ns: Box<[f64]>,
+    /// The same of the general kernel, where one replaces the launch's own until that is loaded.
+    replaced_ns: Option<Box<[f64]>>,
     /// Of the memory's bandwidth, while it runs on all.
     memory_share: f64,
     profiled: LaunchTime,
@@ -47,7 +52,7 @@ struct Launch {
 
 impl Launch {
     /// Of a launch's times by multiprocessors.
-    fn new(ns: Box<[f64]>, memory_share: f64) -> Self {
+    fn new(ns: Box<[f64]>, replaced_ns: Option<Box<[f64]>>, memory_share: f64) -> Self {
         let all = ns.last().copied().unwrap_or(0.0);
         let slower = ns.iter().rposition(|ns| *ns > all * AS_FAST);
         let profiled = LaunchTime {
@@ -56,10 +61,48 @@ impl Launch {
         };
         Self {
             ns,
+            replaced_ns,
             memory_share,
             profiled,
         }
     }
+}
+
+/// By stage, then by multiprocessors from one on, the times of a program's launches for one image.
+fn times(
+    device: &Device,
+    sms: u32,
+    program: &Program,
+) -> Result<Vec<Vec<Vec<Predicted>>>, CostError> {
+    let stage = |list: &LaunchList| {
+        let on = |multiprocessors| {
+            let partition = Partition {
+                multiprocessors,
+                check_stride: 8,
+            };
+            Ok(device.stage(list, partition)?.launches)
+        };
+        (1..=sms).map(on).collect()
+    };
+    let stages = program.stages.iter();
+    stages.map(|each| stage(&each.lists[0])).collect()
+}
+
+/// The network's launches if the general kernels computed everything, for one image.
+fn general(network: &Network, target: &Target) -> Result<Program, LowerError> {
+    let operators = network.stages.iter().map(|stage| stage.operators.len());
+    let choices = (0..operators.sum::<usize>() as u32).map(|operator| {
+        let candidates = lower::candidates(network, operator, 1, target)?;
+        Ok(candidates.first().map(|general| SolutionChoice {
+            operator,
+            batch: 1,
+            units: 1,
+            solution: general.name(),
+        }))
+    });
+    let choices: Result<Vec<_>, LowerError> = choices.collect();
+    let choices: Vec<SolutionChoice> = choices?.into_iter().flatten().collect();
+    Program::lower(network, &[1], target, &choices)
 }
 
 /// A GPU of `sms` multiprocessors of an Orin, with the memory of an MI50. Only the proportions of its launches matter here.
@@ -119,29 +162,30 @@ impl LaunchCosts {
             page_bytes: PAGE_BYTES,
         };
         let program = Program::lower(network, &[1], &target, &[])?;
+        let general = general(network, &target)?;
         let device = device(self.sms);
-        let mut stages = Vec::new();
-        for stage in &program.stages {
-            let list = &stage.lists[0];
-            let on = |multiprocessors| {
-                let partition = Partition {
-                    multiprocessors,
-                    check_stride: 8,
-                };
-                Ok(device.stage(list, partition)?.launches)
-            };
-            let by_sms: Result<Vec<_>, CostError> = (1..=self.sms).map(on).collect();
-            stages.push(by_sms?);
-        }
+        let stages = times(&device, self.sms, &program)?;
+        let replaced = times(&device, self.sms, &general)?;
         let alone = stages.iter().filter_map(|by_sms| by_sms.last()).flatten();
         let scale = total.as_nanos() as f64 / alone.map(|launch| launch.ns).sum::<f64>();
         for (stage, by_sms) in stages.into_iter().enumerate() {
             let alone = by_sms.last().into_iter().flatten().enumerate();
+            let steps = &program.stages[stage].lists[0].steps;
+            let others = &general.stages[stage].lists[0].steps;
             let launches = alone.map(|(at, launch)| {
-                let ns = by_sms.iter().map(|launches| launches[at].ns * scale);
+                let ns = |by_sms: &[Vec<Predicted>], at: usize| {
+                    let ns = by_sms.iter().map(|launches| launches[at].ns * scale);
+                    ns.collect::<Box<[f64]>>()
+                };
+                let same = |other: &Step| {
+                    other.kernel.pattern.is_some() && other.operator == steps[at].operator
+                };
+                let is_tuned = steps[at].kernel.tile.is_some();
+                let other = others.iter().position(same).filter(|_| is_tuned);
+                let replaced_ns = other.map(|other| ns(&replaced[stage], other));
                 let gb_s = device.memory.gb_s * device.memory.share_reached;
                 let memory_share = launch.moved.memory as f64 / gb_s / launch.ns;
-                Launch::new(ns.collect(), memory_share.min(1.0))
+                Launch::new(ns(&by_sms, at), replaced_ns, memory_share.min(1.0))
             });
             self.launches.insert((model, stage), launches.collect());
         }
@@ -175,7 +219,11 @@ impl Costs for LaunchCosts {
             return LaunchCost::alone(1);
         };
         let sms = launch.sms.clamp(1, self.sms);
-        let (ns, all) = (found.ns[sms as usize - 1], found.ns[found.ns.len() - 1]);
+        let kernel = KERNELS.get(launch.kernel as usize);
+        let is_general = kernel.is_some_and(|kernel| kernel.tile.is_none());
+        let replaced = found.replaced_ns.as_ref().filter(|_| is_general);
+        let times = replaced.unwrap_or(&found.ns);
+        let (ns, all) = (times[sms as usize - 1], times[times.len() - 1]);
         LaunchCost {
             block_ns: (ns / f64::from(launch.waves())) as u64,
             sm_permille: (1_000 * found.profiled.enough / sms).min(1_000),

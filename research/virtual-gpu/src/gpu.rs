@@ -6,14 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use emulated_cuda::{BegunLaunch, Config, Emulator, LaunchCost, LibraryError, Pace};
-use punctual_core::{ActionId, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId};
+use emulated_cuda::{
+    BegunLaunch, Config, Emulator, LaunchCost, LibraryError, LoadCosts, Loads, Pace,
+};
+use punctual_core::{
+    ActionId, Event, Infer, Instant, ModelId, Nanos, PartitionId, RequestId, StageId,
+};
 use punctual_device::{Device, DeviceSpec, SubmitError};
 use punctual_device_cuda::driver::{Driver, Gpu, OpenError};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, OfferError, UnknownMechanism};
 use punctual_device_cuda::partition::{Mechanism, Partitioner, StreamError, Trial, record};
-use punctual_device_cuda::{Counts, CudaSpec, StartError, SteppedDevice};
+use punctual_device_cuda::{Counts, CudaSpec, Next, StartError, SteppedDevice};
 use punctual_platform::clock::Clock;
 use punctual_simulator::device::TimedDevice;
 use punctual_simulator::samples::Answers;
@@ -78,6 +82,13 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// What the driver has loaded so far.
+    pub fn loads(&self) -> Loads {
+        self.emulator.loads()
+    }
+}
+
 /// What masks the streams of a device: found by the trial that the daemon makes, in this process.
 fn partitioner(gpu: Gpu, config: &Config) -> Result<Partitioner, GpuError> {
     let mechanism = Mechanism::StreamMask;
@@ -124,7 +135,32 @@ pub struct VirtualGpu<C> {
     /// By partition, its TPCs.
     units: Box<[u16]>,
     busy: u128,
+    /// What comes in turn, if that takes its time here.
+    loading: Option<Loading>,
 }
+
+/// What loading costs, beside what the driver's calls do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StartCosts {
+    pub loads: LoadCosts,
+    /// To pack a byte of weights on the host.
+    pub packed_byte_ns: f64,
+    /// Of those, the bytes that were packed before the device was there.
+    pub packed_before: u64,
+}
+
+/// The thread that loads.
+struct Loading {
+    costs: StartCosts,
+    /// When it is done with what it loads.
+    until: Instant,
+    /// What is said then.
+    held: VecDeque<Event>,
+    over: bool,
+}
+
+/// As the recovery thread looks for gaps.
+const LOOK: Nanos = Nanos::from_millis(2);
 
 /// What an event's answers come from.
 struct Open {
@@ -168,7 +204,61 @@ impl<C: Costs> VirtualGpu<C> {
                 .map(|p| p.tpcs.len() as u16)
                 .collect(),
             busy: 0,
+            loading: None,
         })
+    }
+
+    /// What the driver has loaded so far.
+    #[must_use]
+    pub fn loads(&self) -> Loads {
+        self.machine.loads()
+    }
+
+    /// From now on what comes in turn is loaded, by a thread that takes its time for it.
+    pub fn load_in_turn(&mut self, costs: StartCosts) {
+        self.loading = Some(Loading {
+            costs,
+            until: self.now(),
+            held: VecDeque::new(),
+            over: false,
+        });
+        self.settled = false;
+    }
+
+    /// Has the thread that loads do what it does at this instant. Says whether anything came of it.
+    fn load(&mut self) -> bool {
+        let now = self.now();
+        let Some(loading) = &mut self.loading else {
+            return false;
+        };
+        if loading.until > now {
+            return false;
+        }
+        let told = !loading.held.is_empty();
+        self.ready.append(&mut loading.held);
+        if loading.over {
+            return told;
+        }
+        let before = self.machine.loads();
+        // A module that is refused is said by the device's readiness.
+        let next = self.device.load_next(now).unwrap_or(Next::Loaded);
+        let loads = self.machine.loads() - before;
+        let packed = loads
+            .copied_bytes
+            .saturating_sub(loading.costs.packed_before);
+        loading.costs.packed_before = loading
+            .costs
+            .packed_before
+            .saturating_sub(loads.copied_bytes);
+        let packing = packed as f64 * loading.costs.packed_byte_ns;
+        loading.over = next == Next::Over;
+        loading.until = match next {
+            Next::Waits => now + LOOK,
+            Next::Loaded | Next::Over => {
+                now + Nanos::new(loading.costs.loads.of(loads) + packing as u64)
+            }
+        };
+        true
     }
 
     #[must_use]
@@ -186,15 +276,22 @@ impl<C: Costs> VirtualGpu<C> {
             return;
         }
         loop {
+            let loaded = self.load();
             let (changed, opens) = self.device.carry_on();
             let passed = self.pass(self.now());
             while let Some(event) = self.device.device_mut().poll() {
                 let event = self.answered(event);
-                self.ready.push_back(event);
+                match (&event, &mut self.loading) {
+                    (Event::Readiness(_), Some(loading)) => loading.held.push_back(event),
+                    _ => self.ready.push_back(event),
+                }
             }
-            if !changed && !passed.changed {
+            if !loaded && !changed && !passed.changed {
                 let next = passed.next_ns.map(Instant::from_nanos);
-                self.next = next.into_iter().chain(opens).min();
+                let loading = self.loading.as_ref();
+                let loading = loading.filter(|loading| !loading.over || !loading.held.is_empty());
+                let loading = loading.map(|loading| loading.until);
+                self.next = next.into_iter().chain(opens).chain(loading).min();
                 return;
             }
         }

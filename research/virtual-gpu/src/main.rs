@@ -6,9 +6,11 @@
 //! ```text
 //! cargo run --release -p punctual-virtual-gpu -- disb [WORKLOAD [SECONDS]]
 //! cargo run --release -p punctual-virtual-gpu -- seeb [WORKLOAD [SECONDS]]
+//! cargo run --release -p punctual-virtual-gpu -- cold-start
 //! ```
 #![forbid(unsafe_code)]
 
+mod cold_start;
 mod costs;
 mod disb;
 mod gpu;
@@ -34,7 +36,7 @@ pub enum Error {
     #[error("there is no workload {said:?} here; there are {known}")]
     Workload { said: String, known: String },
     #[error(
-        "{said:?}: say `disb` or `seeb`, and if you like one of its workloads and a number of seconds"
+        "{said:?}: say `cold-start`, or `disb` or `seeb` and if you like one of its workloads and a number of seconds"
     )]
     Arguments { said: String },
 }
@@ -77,6 +79,7 @@ fn run(words: &[String]) -> Result<String, Error> {
     let length = seconds.map(|seconds| Nanos::from_millis(1_000 * seconds));
     let progress = |workload: &str, row: &str| eprintln!("{workload}, {row}");
     match table.as_str() {
+        "cold-start" if rest.is_empty() => cold_start::table(progress),
         "disb" if rest.len() <= 2 => disb::table(workload, length, progress),
         "seeb" if rest.len() <= 2 => seeb::table(workload, length, progress),
         _ => Err(wrong()),

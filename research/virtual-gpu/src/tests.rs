@@ -19,6 +19,7 @@ use punctual_simulator::scenario::{Board, Measured, Model, Scenario, Stage, Task
 use punctual_simulator::testbed;
 use punctual_types::Random;
 
+use crate::cold_start::{self, Case, LIBRARIES, Order, SUBJECTS};
 use crate::costs::PAGE_BYTES;
 use crate::gpu::{Costs, Machine, VirtualGpu};
 
@@ -217,6 +218,26 @@ fn a_workload_that_is_not_there_is_refused_with_those_that_are() {
         said.contains("\"seeb-nothing\"") && said.contains("seeb-poisson"),
         "{said}"
     );
+}
+
+#[test]
+fn a_start_in_turn_answers_sooner_than_everything_first_and_with_reuse_soonest() {
+    let subjects = &SUBJECTS[..1];
+    let (networks, launches) = cold_start::prepare(subjects).expect("it lowers");
+    let case = Case {
+        networks: &networks,
+        launches: &launches,
+        lowering: subjects[0].lowering,
+        loads: LIBRARIES,
+    };
+    let after_context = |order| {
+        let started = cold_start::start(&case, order).expect("starts");
+        started.first[0].as_nanos() - LIBRARIES.context_ns
+    };
+    let [reactive, everything, whole, in_turn, reuse] = Order::ALL.map(after_context);
+    assert!(reactive <= everything, "{reactive} {everything}");
+    assert!(everything > whole && whole >= in_turn && in_turn > reuse);
+    assert!(reactive > 5 * reuse, "{reactive} over {reuse}");
 }
 
 /// A real-time and a best-effort task on the whole GPU.

@@ -396,13 +396,12 @@ impl StreamExecutor {
             answers.sequence = self.queue.sequence();
         }
         let kernels = &self.installation.kernels;
-        let (kernel, function, grid) = match kernels.get(step.kernel) {
-            Ok(function) => (step.kernel, function, step.grid(run.images)),
-            Err(not_loaded) => {
-                let stand_in = step.stand_in();
-                let grid = stand_in.grid(&arguments).ok_or(not_loaded)?;
-                (stand_in, kernels.get(stand_in)?, grid)
-            }
+        let found = kernels.get_or_similar(step.kernel);
+        let (kernel, function) = found.ok_or_else(CallError::not_loaded)?;
+        let grid = if std::ptr::eq(kernel, step.kernel) {
+            step.grid(run.images)
+        } else {
+            kernel.grid(&arguments).ok_or_else(CallError::not_loaded)?
         };
         let shape = Shape::of(kernel, grid);
         env.counters.launches.add(1);

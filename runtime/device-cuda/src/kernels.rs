@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use punctual_cuda_kernels::images::{self, Archive, ImageError};
 use punctual_cuda_kernels::params::Guard;
-use punctual_cuda_kernels::{Arguments, KERNELS, Kernel, Module as Unit};
+use punctual_cuda_kernels::{Arguments, KERNELS, Kernel, Module as Unit, Tile};
 use thiserror::Error;
 
 use crate::driver::{CallError, Context, Function, Gpu, Module, Shape, Stream};
@@ -42,7 +42,7 @@ impl Shape {
 }
 
 /// The functions of loaded modules, by position in the table of kernels. A function that is not there
-/// yet is replaced by the general one of its pattern at any launch.
+/// yet is replaced by one of its pattern that is, at any launch.
 pub struct Kernels {
     functions: Box<[OnceLock<Function>]>,
 }
@@ -106,6 +106,25 @@ impl Kernels {
         found.ok_or_else(CallError::not_loaded)
     }
 
+    /// The kernel's function, or that of one which is loaded and computes the same from the same arguments: of its pattern,
+    /// by its tile the most similar (PASK's cache by category). For a launch's leader: nothing is allocated.
+    #[must_use]
+    pub fn get_or_similar(&self, kernel: &'static Kernel) -> Option<(&'static Kernel, &Function)> {
+        if let Ok(function) = self.get(kernel) {
+            return Some((kernel, function));
+        }
+        let wanted = kernel.tile?;
+        let loaded = KERNELS.iter().zip(&self.functions);
+        let similar = loaded.filter(|(other, _)| other.pattern == kernel.pattern);
+        let similar = similar.filter_map(|(other, place)| Some((other, place.get()?)));
+        // Kernels without tensor cores last.
+        similar.min_by_key(|(other, _)| {
+            let area = |tile: Tile| tile.pixels * tile.channels;
+            let difference = |tile: Tile| area(tile).abs_diff(area(wanted));
+            other.tile.map_or(u32::MAX, difference)
+        })
+    }
+
     /// Queues `grid` blocks of a kernel in a stream.
     ///
     /// # Safety
@@ -129,6 +148,7 @@ impl Kernels {
 #[cfg(test)]
 mod tests {
     use emulated_cuda::{Config, Emulator};
+    use punctual_cuda_kernels::kernel;
 
     use super::*;
     use crate::driver::Driver;
@@ -171,6 +191,30 @@ mod tests {
                 }
             });
         }
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_loaded_is_replaced_by_the_most_similar_one_that_is() {
+        with_context((9, 0), 13000, |context| {
+            let kernels = Kernels::default();
+            let large = kernel("conv_gemm_128x128").expect("in the table");
+            let name = |found: Option<(&'static Kernel, &Function)>| found.map(|(k, _)| k.name);
+            let replaced_by = || name(kernels.get_or_similar(large));
+            assert_eq!(replaced_by(), None);
+            let then = [
+                (Unit::General, "conv_dense_general"),
+                (Unit::Gemm64x32, "conv_gemm_64x32"),
+                (Unit::Gemm128x64, "conv_gemm_128x64"),
+                (Unit::Gemm64x64, "conv_gemm_128x64"),
+                (Unit::Gemm128x128, "conv_gemm_128x128"),
+            ];
+            for (unit, expected) in then {
+                kernels.load(context, unit).expect("there is code");
+                assert_eq!(replaced_by(), Some(expected));
+            }
+            let other = kernel("softmax").expect("in the table");
+            assert_eq!(name(kernels.get_or_similar(other)), None);
+        });
     }
 
     #[test]

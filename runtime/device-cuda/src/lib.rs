@@ -13,7 +13,7 @@
 //! | [`partition`] | which TPCs a stream may use, by which mechanism, proven by trial |
 //! | [`weights`] | pages on the device, and the thread that loads them |
 //! | [`SteppedDevice`] | the device without threads, for simulations in virtual time |
-//! | `start` | what a device is made of before it runs, and what may be in the way ([`StartError`]); code that is loaded later |
+//! | `start` | what a device is made of before it runs, and what may be in the way ([`StartError`]); weights and code that come in turn while it serves |
 //! | `faults`, `device::recovery` | what goes wrong on the GPU, and what makes everything again, or gives up where the driver asks for that ([`Loss`]) |
 //! | [`padding`], [`kernel_padding`], `occupancy` | best-effort launches on the TPCs that real-time ones leave |
 //! | [`mod@launch_times`] | how long each launch takes alone, which these go by |
@@ -51,6 +51,6 @@ pub use faults::{DeviceError, Loss};
 pub use kernels::{KernelError, Kernels};
 pub use partition::Division;
 pub use provider::CudaProvider;
-pub use spec::{Code, CudaSpec, PAGE_BYTES, Watchdog};
-pub use start::StartError;
+pub use spec::{CudaSpec, PAGE_BYTES, Watchdog};
+pub use start::{InTurnError, Next, StartError};
 pub use stepped::SteppedDevice;

@@ -26,18 +26,6 @@ pub struct CudaSpec {
     pub wait: Wait,
     /// When a stage is taken to hang.
     pub watchdog: Watchdog,
-    /// Which code is there when the device is ready.
-    pub code: Code,
-}
-
-/// Which modules of kernels are loaded before a device is ready, at its start and after a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    All,
-    /// The module `general` alone, whose kernels replace all others (PASK). The others are loaded
-    /// one by one while no stage runs, and used from the next launch on. Whether loading one delays a
-    /// stage that begins meanwhile depends on the driver.
-    GeneralFirst,
 }
 
 /// 16 MiB (Clockwork's).
@@ -54,7 +42,6 @@ impl Default for CudaSpec {
             queue: QueueSpec::default(),
             wait: Wait::Spin,
             watchdog: Watchdog::default(),
-            code: Code::All,
         }
     }
 }

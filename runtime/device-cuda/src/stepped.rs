@@ -1,7 +1,7 @@
 //! The device without threads of leaders: its caller advances them, on a virtual clock. For simulations on a driver whose
 //! launches take virtual time: leaders, executors, queues, masks and padding are those of [`CudaDevice`].
 
-use punctual_core::{Infer, Instant};
+use punctual_core::{Infer, Instant, ModelId};
 use punctual_device::DeviceSpec;
 use punctual_device::pool::SteppedLeader;
 use punctual_platform::clock::Clock;
@@ -10,7 +10,7 @@ use crate::device::CudaDevice;
 use crate::driver::Driver;
 use crate::engine::Leader;
 use crate::spec::CudaSpec;
-use crate::start::StartError;
+use crate::start::{InTurn, InTurnError, Next, StartError};
 
 /// See the module.
 pub struct SteppedDevice {
@@ -19,6 +19,8 @@ pub struct SteppedDevice {
     device: CudaDevice,
     /// By partition, the handle of the stream that it launches into.
     streams: Box<[u64]>,
+    /// What comes in turn; none: everything is there.
+    in_turn: Option<InTurn>,
 }
 
 impl SteppedDevice {
@@ -32,12 +34,28 @@ impl SteppedDevice {
         cuda: &CudaSpec,
         clock: &Clock,
     ) -> Result<Self, StartError> {
-        let (device, leaders, streams) = CudaDevice::start_stepped(driver, spec, cuda, clock)?;
+        let stepped = CudaDevice::start_stepped(driver, spec, cuda, clock)?;
         Ok(Self {
-            leaders,
-            device,
-            streams,
+            leaders: stepped.leaders,
+            device: stepped.device,
+            streams: stepped.streams,
+            in_turn: stepped.in_turn,
         })
+    }
+
+    /// Loads the next page or module of a start in turn, as the recovery thread does otherwise.
+    ///
+    /// # Errors
+    /// What cannot be loaded, and a model that waits for it.
+    pub fn load_next(&mut self, now: Instant) -> Result<Next, (ModelId, InTurnError)> {
+        let is_idle = self
+            .leaders
+            .iter()
+            .all(|leader| leader.running().next().is_none());
+        let Some(in_turn) = &mut self.in_turn else {
+            return Ok(Next::Over);
+        };
+        in_turn.next(is_idle, now.as_nanos())
     }
 
     /// Lets every leader do what needs no waiting. Says whether an action began or ended, and when the next window opens.

@@ -1,5 +1,6 @@
 //! The life of weights on the emulated driver, whose device memory the test can look into.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
@@ -7,7 +8,9 @@ use punctual_core::{ActionId, ModelId};
 use punctual_device::CacheSpec;
 use punctual_device::weights::{Loaded, LoaderThread, WeightStore};
 use punctual_device_cuda::driver::{Context, Driver};
-use punctual_device_cuda::weights::{self, LoadError, PageTable, Residents, Source, Weights};
+use punctual_device_cuda::weights::{
+    self, Content, LoadError, PageTable, Residents, Source, Weights,
+};
 use punctual_platform::Doorbell;
 
 const PAGE: u32 = 4096;
@@ -37,22 +40,31 @@ fn page(fill: u8) -> Box<[u8]> {
     bytes.collect()
 }
 
-fn source(fills: Fills, paged: bool) -> Source {
-    Source {
-        pages: fills.iter().map(|&fill| page(fill)).collect(),
+/// Models of these pages, whose equal ones are one content.
+fn sources(models: &[(Fills, bool)]) -> Vec<Source> {
+    let mut known: BTreeMap<u8, Arc<Content>> = BTreeMap::new();
+    let mut content = |fill: u8| {
+        let content = || Arc::new(Content::from(page(fill)));
+        known.entry(fill).or_insert_with(content).clone()
+    };
+    let source = |&(fills, paged): &(Fills, bool)| Source {
+        pages: fills.iter().map(|&fill| content(fill)).collect(),
         paged,
-    }
+    };
+    models.iter().map(source).collect()
 }
 
 impl Bench {
     /// Two paged models and a pinned one.
     fn new(a: Fills, b: Fills, pinned: Fills, cache_pages: u32) -> Self {
         let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
-        let sources = vec![source(a, true), source(b, true), source(pinned, false)];
+        let sources = sources(&[(a, true), (b, true), (pinned, false)]);
         let made = weights::make(sources, PAGE, cache_pages);
         let (weights, residents, loader) = made.expect("each fits alone");
         let context = context();
-        weights.bring_up(&context).expect("there is memory");
+        weights
+            .bring_up(&context, |_| true)
+            .expect("there is memory");
         let bell = Arc::new(Doorbell::new());
         let cache = CacheSpec {
             pages: cache_pages,
@@ -117,7 +129,9 @@ impl Bench {
 
     fn restart(&mut self) {
         let context = context();
-        self.weights.bring_up(&context).expect("there is memory");
+        self.weights
+            .bring_up(&context, |_| true)
+            .expect("there is memory");
         self.context = Some(context);
     }
 }
@@ -213,7 +227,7 @@ fn after_a_restart_is_there_what_was_there_and_loads_meanwhile_fail() {
 
 #[test]
 fn a_model_that_does_not_fit_the_cache_alone_is_refused_at_the_start() {
-    let made = weights::make(vec![source(&[1, 2, 3], true)], PAGE, 2);
+    let made = weights::make(sources(&[(&[1, 2, 3], true)]), PAGE, 2);
     let error = made.err().expect("too large");
     assert_eq!((error.needs, error.pages), (3, 2));
 }

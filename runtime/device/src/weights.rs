@@ -74,6 +74,18 @@ pub struct LoadFailure {
     pub reason: Box<dyn Error + Send + Sync>,
 }
 
+/// Where threads that load say why they cannot.
+#[derive(Clone, Debug)]
+pub struct Complaints(Sender<LoadFailure>);
+
+impl Complaints {
+    /// Never waits.
+    pub fn say(&self, failure: LoadFailure) {
+        // Full: failures were not read for a while, and the events report them too.
+        let _ = self.0.try_send(failure);
+    }
+}
+
 /// Fills pages, on a thread of its own.
 pub trait Loader: Send + 'static {
     /// Why weights cannot be brought in.
@@ -113,6 +125,7 @@ pub enum Progress {
 pub struct LoaderThread {
     ended: Arc<AtomicBool>,
     bell: Arc<Doorbell>,
+    complaints: Complaints,
     failures: Option<Receiver<LoadFailure>>,
     /// None once it has been joined.
     thread: Option<RealtimeThread<()>>,
@@ -129,9 +142,11 @@ impl LoaderThread {
         report: &Arc<Doorbell>,
     ) -> Result<Self, ThreadError> {
         let (complaints, failures) = bounded(FAILURES_MAX);
+        let complaints = Complaints(complaints);
         let ended = Arc::new(AtomicBool::new(false));
         let bell = loader.bell().clone();
         let spec = ThreadSpec::new("loader", cache.core, cache.priority);
+        let others = complaints.clone();
         let (end, orders) = (ended.clone(), bell.clone());
         let report = Report {
             bell: report.clone(),
@@ -164,6 +179,7 @@ impl LoaderThread {
         };
         Ok(Self {
             thread: Some(spawn_realtime(spec, body)?),
+            complaints: others,
             failures: Some(failures),
             ended,
             bell,
@@ -174,6 +190,12 @@ impl LoaderThread {
     #[must_use]
     pub fn failures(&mut self) -> Option<Receiver<LoadFailure>> {
         self.failures.take()
+    }
+
+    /// Where another thread that loads something says why it cannot.
+    #[must_use]
+    pub fn complaints(&self) -> Complaints {
+        self.complaints.clone()
     }
 
     /// What the machine did not grant it.
@@ -192,7 +214,7 @@ impl LoaderThread {
 /// Where a loader tells how its work ends.
 struct Report {
     bell: Arc<Doorbell>,
-    complaints: Sender<LoadFailure>,
+    complaints: Complaints,
 }
 
 impl Report {
@@ -200,8 +222,7 @@ impl Report {
         self.bell.ring();
         if let Err((model, error)) = result {
             let reason = allocator::permit(|| error.into());
-            // Full: failures were not read for a while, and the events report them too.
-            let _ = self.complaints.try_send(LoadFailure { model, reason });
+            self.complaints.say(LoadFailure { model, reason });
         }
     }
 }

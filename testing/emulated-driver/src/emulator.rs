@@ -10,7 +10,7 @@ use crate::library::{self, LibraryError};
 use crate::records::{
     LaunchRecord, MemoryInUse, StreamState, launch_record, memory_in_use, stream_state,
 };
-use crate::virtual_time::{self, BegunLaunch, LaunchCost, Pace, Passed};
+use crate::virtual_time::{self, BegunLaunch, LaunchCost, Loads, Pace, Passed};
 
 /// How `emulated_cuda_ask` looks from here.
 type Ask = unsafe extern "C" fn(*const u8, usize, *mut u8, usize) -> usize;
@@ -239,7 +239,7 @@ impl Emulator {
 
     /// From now on launches compute nothing, and take the time that [`pass`](Self::pass) is told, on a virtual clock that begins at
     /// 0. Everything that was asked of the driver is over. Calls that wait for a launch must not be made then: no other thread
-    /// carries it out.
+    /// carries it out. Those that wait for copies may.
     pub fn begin_virtual_time(&self, pace: Pace) {
         let Pace {
             launch_ns,
@@ -256,6 +256,12 @@ impl Emulator {
             panic!("{REFUSED} has virtual time pass");
         };
         virtual_time::pass(pass, until_ns, cost)
+    }
+
+    /// What was loaded so far.
+    #[must_use]
+    pub fn loads(&self) -> Loads {
+        Loads::read(&self.tell("loads")).unwrap_or_default()
     }
 
     /// Launches that were submitted hang no more.

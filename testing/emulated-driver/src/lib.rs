@@ -64,7 +64,7 @@ pub use launch_log::{LoggedLaunch, read_launch_log};
 pub use library::LibraryError;
 pub use records::{InUse, LaunchRecord, MemoryInUse, Outcome, StreamState};
 pub use run::{Parameter, RunError, Shape, Source, Target};
-pub use virtual_time::{BegunLaunch, LaunchCost, Pace, Passed};
+pub use virtual_time::{BegunLaunch, LaunchCost, LoadCosts, Loads, Pace, Passed};
 
 /// The names of all calls that the library exports for CUDA.
 pub fn exported_calls() -> impl Iterator<Item = &'static str> {

@@ -1,6 +1,9 @@
-//! The emulated GPU in virtual time, as tests and simulations carry it on: launches take time and compute nothing.
+//! The emulated GPU in virtual time, as tests and simulations carry it on: launches take time and compute nothing. Loading is
+//! counted, and costs the thread that loads what [`LoadCosts`] say.
 
 use std::ffi::c_void;
+use std::fmt;
+use std::ops::Sub;
 
 /// What launches cost in addition to their blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct BegunLaunch {
     pub stream: u64,
     /// Its place in the list of launches that it was submitted with.
     pub index: u32,
+    /// The kernel's place in the table of our kernels; `u32::MAX`: it is none of them.
+    pub kernel: u32,
     pub blocks: u32,
     /// How many of its blocks a multiprocessor has room for.
     pub blocks_per_sm: u32,
@@ -59,6 +64,78 @@ impl LaunchCost {
             sm_permille: 0,
             memory_permille: 0,
         }
+    }
+}
+
+/// What a driver was asked to load, since it was initialised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loads {
+    /// Times that a process without a context got one.
+    pub contexts: u64,
+    pub modules: u64,
+    /// Of their images.
+    pub module_bytes: u64,
+    /// From the host's memory to the device's.
+    pub copied_bytes: u64,
+}
+
+/// What loading costs the thread that asks for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadCosts {
+    pub context_ns: u64,
+    /// A module, whatever its size, and each byte of its image.
+    pub module_ns: u64,
+    pub module_byte_ns: f64,
+    /// A byte from the host to the device.
+    pub copied_byte_ns: f64,
+}
+
+impl LoadCosts {
+    /// What `loads` cost, in nanoseconds.
+    #[must_use]
+    pub fn of(&self, loads: Loads) -> u64 {
+        let bytes = loads.module_bytes as f64 * self.module_byte_ns
+            + loads.copied_bytes as f64 * self.copied_byte_ns;
+        loads.contexts * self.context_ns + loads.modules * self.module_ns + bytes as u64
+    }
+}
+
+impl Sub for Loads {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            contexts: self.contexts - before.contexts,
+            modules: self.modules - before.modules,
+            module_bytes: self.module_bytes - before.module_bytes,
+            copied_bytes: self.copied_bytes - before.copied_bytes,
+        }
+    }
+}
+
+impl fmt::Display for Loads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            contexts,
+            modules,
+            module_bytes,
+            copied_bytes,
+        } = self;
+        write!(f, "{contexts} {modules} {module_bytes} {copied_bytes}")
+    }
+}
+
+impl Loads {
+    /// Reads what `Display` wrote.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let mut words = text.split(' ').map(|word| word.parse().ok());
+        let mut next = || words.next().flatten();
+        Some(Self {
+            contexts: next()?,
+            modules: next()?,
+            module_bytes: next()?,
+            copied_bytes: next()?,
+        })
     }
 }
 

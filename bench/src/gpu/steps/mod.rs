@@ -8,6 +8,7 @@ mod every_kernel;
 mod isolation;
 mod known_answers;
 mod latency;
+mod loads;
 pub mod locking;
 mod memory;
 mod networks;
@@ -31,6 +32,7 @@ pub const ALL: &[Timed<'static>] = &[
     timed(&numerics::Numerics, 20),
     timed(&every_kernel::EveryKernel, 20),
     timed(&isolation::Isolation, 40),
+    timed(&loads::Loads, 15),
     timed(&preemption::Preemption, 25),
     timed(&resumption::Resumption, 15),
     timed(&disb::Disb, 50),

@@ -2,25 +2,29 @@
 
 mod recovery;
 
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use punctual_cuda_kernels::IMAGES_MAX;
 use punctual_cuda_kernels::params::Answer;
 use punctual_device::pool::SteppedLeader;
 use punctual_device::weights::LoaderThread;
-use punctual_device::{DeviceSpec, HostedDevice, PartitionSpec, Shell};
+use punctual_device::{CacheSpec, DeviceSpec, HostedDevice, PartitionSpec, Shell};
 use punctual_platform::Doorbell;
 use punctual_platform::clock::Clock;
 
 use crate::counters::Counters;
-use crate::driver::{Context, Driver};
-use crate::engine::{Executors, Leader};
+use crate::driver::{CallError, Context, Driver, Gpu};
+use crate::engine::Leader;
 use crate::executor::ExecutorEnv;
 use crate::faults::{DeviceError, Health, Loss};
 use crate::kernel_padding::KernelPadding;
+use crate::programs::Model;
 use crate::queue::StopFlag;
 use crate::spec::CudaSpec;
-use crate::start::{DeferredModules, StartError, device_plan, programs};
+use crate::start::{DevicePlan, InTurn, LeftOut, StartError, device_plan, programs};
+use crate::weights::{Loader, Residents};
 use recovery::{Recovery, RecoveryThread};
 
 /// Runs stages as launches on partitions of a GPU.
@@ -34,8 +38,37 @@ pub struct CudaDevice {
     health: Arc<Health>,
 }
 
-/// A device, its leaders, and the streams of its partitions.
-pub(crate) type Stepped = (CudaDevice, Vec<SteppedLeader<Leader>>, Box<[u64]>);
+/// A device whose leaders the caller carries on.
+pub(crate) struct Stepped {
+    pub(crate) device: CudaDevice,
+    pub(crate) leaders: Vec<SteppedLeader<Leader>>,
+    /// By partition, the handle of its stream.
+    pub(crate) streams: Box<[u64]>,
+    /// None: everything was there at once.
+    pub(crate) in_turn: Option<InTurn>,
+}
+
+/// A device without threads of leaders.
+struct Made {
+    device: CudaDevice,
+    leaders: Vec<Leader>,
+    /// What the caller loads in turn.
+    in_turn: Option<InTurn>,
+}
+
+/// Who loads what comes in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LoadedBy {
+    Recovery,
+    Caller,
+}
+
+/// Of a device whose models are all pinned.
+const NO_PAGES: CacheSpec = CacheSpec {
+    pages: 0,
+    core: None,
+    priority: None,
+};
 
 /// Why a device was restarted, the first times. For ordinary threads.
 #[derive(Clone, Debug)]
@@ -64,24 +97,25 @@ impl LossWatch {
 }
 
 impl CudaDevice {
-    /// Lowers all models, takes all memory, loads kernels and weights, and starts the leaders. `report`
-    /// is rung after each event. Nothing is taken from the driver afterwards, but by a restart.
+    /// Lowers all models, takes all memory, loads kernels and weights, or has them come in turn, and starts the leaders.
+    /// `report` is rung after each event. No memory is taken from the driver afterwards, but by a restart.
     pub fn start(
         driver: Driver,
         spec: &DeviceSpec<'_>,
         cuda: &CudaSpec,
         report: Arc<Doorbell>,
     ) -> Result<Self, StartError> {
-        let (mut device, leaders) =
-            Self::without_leaders(driver, spec, cuda, report, &Clock::Machine)?;
+        let clock = Clock::Machine;
+        let made = Self::without_leaders(driver, spec, cuda, report, &clock, LoadedBy::Recovery)?;
+        let mut device = made.device;
         let partitions = spec.partitions.iter().cloned();
         device
             .shell
-            .add_partitions(partitions.zip(leaders), cuda.wait)?;
+            .add_partitions(partitions.zip(made.leaders), cuda.wait)?;
         Ok(device)
     }
 
-    /// The same with leaders that the caller carries on, on `clock`; and by partition, the handle of its stream.
+    /// The same with leaders that the caller carries on, on `clock`, as it does with what comes in turn.
     pub(crate) fn start_stepped(
         driver: Driver,
         spec: &DeviceSpec<'_>,
@@ -89,13 +123,19 @@ impl CudaDevice {
         clock: &Clock,
     ) -> Result<Stepped, StartError> {
         let report = Arc::new(Doorbell::new());
-        let (mut device, leaders) = Self::without_leaders(driver, spec, cuda, report, clock)?;
-        let streams = leaders.iter().map(Leader::stream_handle).collect();
+        let made = Self::without_leaders(driver, spec, cuda, report, clock, LoadedBy::Caller)?;
+        let mut device = made.device;
+        let streams = made.leaders.iter().map(Leader::stream_handle).collect();
         let partitions = spec.partitions.iter().cloned();
         let leaders = device
             .shell
-            .add_stepped_partitions(partitions.zip(leaders), clock);
-        Ok((device, leaders, streams))
+            .add_stepped_partitions(partitions.zip(made.leaders), clock);
+        Ok(Stepped {
+            device,
+            leaders,
+            streams,
+            in_turn: made.in_turn,
+        })
     }
 
     /// The device, and what the leader of each partition runs stages with.
@@ -105,92 +145,65 @@ impl CudaDevice {
         cuda: &CudaSpec,
         report: Arc<Doorbell>,
         clock: &Clock,
-    ) -> Result<(Self, Vec<Leader>), StartError> {
+        by: LoadedBy,
+    ) -> Result<Made, StartError> {
         spec.validate()?;
         let gpu = driver.device(cuda.ordinal)?;
-        let programs = programs(gpu, spec, cuda)?;
-        let (device_plan, weights, mut loader) = device_plan(gpu, spec, cuda, &programs)?;
-        let context = Context::retain(gpu)?;
-        let made = device_plan.install(&context)?;
+        let (context, prepared) = context_and_plan(gpu, spec, cuda);
+        let (programs, device_plan, mut weights, mut loader) = prepared?;
+        let context = context?;
+        let made = device_plan.install(&context, device_plan.first(&LeftOut::default()))?;
         let stops: Vec<StopFlag> = made.iter().map(|_| StopFlag::default()).collect();
         for (stop, executor) in stops.iter().zip(&made) {
             stop.set(executor.queue.epoch_flag());
         }
-        let deferred = DeferredModules::of(&device_plan, &made);
-        let confinement = device_plan.confinement.clone();
-        let bells = bells(spec.partitions);
-        let stop = |partition| stops[confinement.stream(partition)].clone();
-        let partners: Vec<_> = (0..).map(stop).zip(bells).collect();
-        let kernel_padding = KernelPadding::prepare(
-            &cuda.kernel_padding,
-            &cuda.division,
-            spec.partitions,
-            &partners,
-        )?;
-        let executors: Executors = made
-            .into_iter()
-            .map(|each| Mutex::new(Some(each)))
-            .collect();
         let (health, counters) = (Arc::new(Health::default()), Arc::new(Counters::default()));
-        let faults = Arc::new(Mutex::new(Vec::new()));
-        let inputs = device_plan.inputs.clone();
-        let table = device_plan.weights.table();
+        let in_turn = InTurn::of(&device_plan, &context, &made, &counters, &report);
+        let board = in_turn.as_ref().map(InTurn::board);
+        board.iter().for_each(|board| weights.follow(board.clone()));
+        let (own, callers) = match by {
+            LoadedBy::Recovery => (in_turn, None),
+            LoadedBy::Caller => (None, in_turn),
+        };
+        loader.report_to(health.clone());
+        // It also has what a start in turn says about what it cannot load.
+        let cache = spec.cache.or(own.as_ref().map(|_| NO_PAGES));
+        let loader = cache.map(|cache| LoaderThread::start(loader, &cache, &report));
+        let loader = loader.transpose()?;
         let recovery = Recovery {
-            device_plan,
-            executors: executors.clone(),
-            stops: stops.clone(),
+            executors: made
+                .into_iter()
+                .map(|each| Mutex::new(Some(each)))
+                .collect(),
+            stops,
             health: health.clone(),
             counters: counters.clone(),
-            faults: faults.clone(),
+            faults: Arc::default(),
             context: Some(context),
-            deferred,
+            in_turn: own,
+            board,
+            left_out: LeftOut::default(),
+            complaints: loader.as_ref().map(LoaderThread::complaints),
             failed: 0,
+            device_plan,
         };
+        let leaders = leaders(&recovery, programs, spec, cuda, clock)?;
+        let (inputs, faults) = (recovery.device_plan.inputs.clone(), recovery.faults.clone());
         // The first start counts as one that worked.
         health.prove();
-        let recovery = recovery.start()?;
-        loader.report_to(health.clone());
-        let loader = match &spec.cache {
-            Some(cache) => Some(LoaderThread::start(loader, cache, &report)?),
-            None => None,
-        };
-        let watchdog = Arc::new(cuda.watchdog.clone());
-        let shell = Shell::new(spec, inputs, Box::new(weights), loader, report);
-        let leaders = programs.into_iter().enumerate().map(|(partition, models)| {
-            let env = ExecutorEnv {
-                partition,
-                models,
-                table: table.clone(),
-                health: health.clone(),
-                counters: counters.clone(),
-                confinement: confinement.clone(),
-                clock: clock.clone(),
-                grace_ns: cuda.watchdog.grace_ns,
-                kernel_padding: kernel_padding.clone(),
-                poisons: spec.models.iter().any(|model| model.poisoned),
-            };
-            let (stop, bell) = partners[partition].clone();
-            Leader {
-                stream: confinement.stream(partition),
-                executors: executors.clone(),
-                env,
-                watchdog: watchdog.clone(),
-                stop,
-                bell,
-                running: false,
-                answers: [Answer::default(); IMAGES_MAX],
-            }
-        });
-        let leaders = leaders.collect();
         let device = Self {
-            shell,
-            _keeper: recovery,
+            shell: Shell::new(spec, inputs, Box::new(weights), loader, report),
+            _keeper: recovery.start()?,
             machine: gpu.name()?,
             counters,
             faults,
             health,
         };
-        Ok((device, leaders))
+        Ok(Made {
+            device,
+            leaders,
+            in_turn: callers,
+        })
     }
 
     #[must_use]
@@ -215,6 +228,81 @@ impl CudaDevice {
     pub fn faults(&self) -> Vec<DeviceError> {
         self.fault_log().read()
     }
+}
+
+type Prepared = (Vec<Arc<[Model]>>, DevicePlan, Residents, Loader);
+
+/// The device's context, and what can be worked out without it, at the same time: a driver takes longer for a context than
+/// lowering takes (540 ms on an H200).
+fn context_and_plan(
+    gpu: Gpu,
+    spec: &DeviceSpec<'_>,
+    cuda: &CudaSpec,
+) -> (
+    Result<Arc<Context>, CallError>,
+    Result<Prepared, StartError>,
+) {
+    let plan = || {
+        let programs = programs(gpu, spec, cuda)?;
+        let (device_plan, weights, loader) = device_plan(gpu, spec, cuda, &programs)?;
+        Ok((programs, device_plan, weights, loader))
+    };
+    thread::scope(|scope| {
+        let context = scope.spawn(|| Context::retain(gpu));
+        let prepared = plan().and_then(|prepared: Prepared| {
+            prepared.1.pack(|| !context.is_finished())?;
+            Ok(prepared)
+        });
+        let context = context.join();
+        (
+            context.unwrap_or_else(|panic| resume_unwind(panic)),
+            prepared,
+        )
+    })
+}
+
+/// What each partition's leader runs stages with.
+fn leaders(
+    of: &Recovery,
+    programs: Vec<Arc<[Model]>>,
+    spec: &DeviceSpec<'_>,
+    cuda: &CudaSpec,
+    clock: &Clock,
+) -> Result<Vec<Leader>, StartError> {
+    let confinement = &of.device_plan.confinement;
+    let bells = bells(spec.partitions);
+    let stop = |partition| of.stops[confinement.stream(partition)].clone();
+    let partners: Vec<_> = (0..).map(stop).zip(bells).collect();
+    let kernel_padding = KernelPadding::prepare(
+        &cuda.kernel_padding,
+        &cuda.division,
+        spec.partitions,
+        &partners,
+    )?;
+    let watchdog = Arc::new(cuda.watchdog.clone());
+    let partitions = programs.into_iter().zip(partners).enumerate();
+    let leaders = partitions.map(|(partition, (models, (stop, bell)))| Leader {
+        stream: confinement.stream(partition),
+        executors: of.executors.clone(),
+        env: ExecutorEnv {
+            partition,
+            models,
+            table: of.device_plan.weights.table(),
+            health: of.health.clone(),
+            counters: of.counters.clone(),
+            confinement: confinement.clone(),
+            clock: clock.clone(),
+            grace_ns: cuda.watchdog.grace_ns,
+            kernel_padding: kernel_padding.clone(),
+            poisons: spec.models.iter().any(|model| model.poisoned),
+        },
+        watchdog: watchdog.clone(),
+        stop,
+        bell,
+        running: false,
+        answers: [Answer::default(); IMAGES_MAX],
+    });
+    Ok(leaders.collect())
 }
 
 /// What wakes the leader of each partition: those that share a leader share it.

@@ -3,7 +3,8 @@
 //!
 //! A leader that meets a fault reports its action as failed and wakes the recovery thread. From then on every
 //! leader answers at once that its action failed, until the recovery thread has ended everything on the device
-//! (a reset of the context) and made it again: modules, memory, weights.
+//! (a reset of the context) and made it again: modules, memory, weights. All of it, also where a start in turn had not come
+//! to its end: what was said to be there stays there.
 //! What requests carried is gone; their further stages fail, and their clients get verdicts.
 //!
 //! After most errors of kernels the driver refuses everything until the process ends ([`Code::loss`]). No reset is tried
@@ -17,6 +18,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
+use punctual_device::weights::{Complaints, LoadFailure};
 use punctual_platform::thread::{ThreadError, spawn_ordinary};
 use punctual_platform::{Doorbell, clock};
 
@@ -26,7 +28,7 @@ use crate::engine::Executors;
 use crate::executor::StreamExecutor;
 use crate::faults::{DeviceError, Health, Loss};
 use crate::queue::StopFlag;
-use crate::start::{DeferredModules, DevicePlan, InstallError};
+use crate::start::{Board, DevicePlan, First, InTurn, LeftOut, Next};
 
 /// Restarts that may fail one after the other.
 const RESTARTS_FAILED_MAX: u32 = 2;
@@ -40,7 +42,7 @@ const MAKE_MS: u64 = 60_000;
 /// How long everything may take to be given back one by one, when the device is dropped.
 const GIVE_BACK_MS: u64 = 10_000;
 
-/// Between two looks for a moment to load code, in nanoseconds.
+/// Between two looks for a gap in which a module can be loaded, in nanoseconds.
 const LATER_NS: u64 = 2_000_000;
 
 /// Most faults that are remembered.
@@ -56,8 +58,12 @@ pub(crate) struct Recovery {
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Arc<Mutex<Vec<DeviceError>>>,
     pub(crate) context: Option<Arc<Context>>,
-    /// What is loaded while the device runs.
-    pub(crate) deferred: Option<DeferredModules>,
+    /// What comes in turn while the device runs, and what is said of it.
+    pub(crate) in_turn: Option<InTurn>,
+    pub(crate) board: Option<Arc<Board>>,
+    pub(crate) left_out: LeftOut,
+    /// Who is told what cannot be loaded.
+    pub(crate) complaints: Option<Complaints>,
     /// Restarts that failed since a stage was last completed.
     pub(crate) failed: u32,
 }
@@ -124,8 +130,16 @@ impl Recovery {
                     self.health.lose(loss);
                 }
             } else {
-                let until = self.load_later().then(|| clock::now_ns() + LATER_NS);
-                self.health.bell().wait(seen, until);
+                match self.load_next() {
+                    Next::Loaded => {}
+                    Next::Waits => {
+                        let until = clock::now_ns() + LATER_NS;
+                        self.health.bell().wait(seen, Some(until));
+                    }
+                    Next::Over => {
+                        self.health.bell().wait(seen, None);
+                    }
+                }
             }
         }
         // Leaders are gone: what is left is given back one by one, or by a reset if that may help.
@@ -138,16 +152,30 @@ impl Recovery {
         }
     }
 
-    /// Loads the next module whose loading was deferred, if this is a moment for it; whether one is left.
-    fn load_later(&mut self) -> bool {
-        let (Some(deferred), Some(context)) = (&mut self.deferred, &self.context) else {
-            return false;
+    /// Loads what comes next in turn.
+    fn load_next(&mut self) -> Next {
+        let Some(in_turn) = &mut self.in_turn else {
+            return Next::Over;
         };
-        let left = deferred.load_next(context, &self.health, &self.counters);
-        if !left {
-            self.deferred = None;
+        self.health.allow(MAKE_MS);
+        let next = in_turn.next(self.health.is_idle(), clock::now_ns());
+        self.health.allow(0);
+        self.left_out = in_turn.left_out().clone();
+        let (model, error) = match next {
+            Ok(Next::Over) => {
+                self.in_turn = None;
+                return Next::Over;
+            }
+            Ok(next) => return next,
+            Err(failed) => failed,
+        };
+        if let Some(fault) = error.fault().filter(DeviceError::needs_restart) {
+            self.health.fail(fault);
+        } else if let Some(complaints) = &self.complaints {
+            let reason = error.into();
+            complaints.say(LoadFailure { model, reason });
         }
-        left
+        Next::Loaded
     }
 
     /// Restarts the device, if the driver lets us.
@@ -187,6 +215,9 @@ impl Recovery {
                     self.health.come_up();
                     self.counters.restarts.add(1);
                 }
+                if let Some(board) = &self.board {
+                    self.left_out.say_all_others(&self.device_plan.needs, board);
+                }
                 return Ok(());
             }
             self.counters.restarts_failed.add(1);
@@ -215,16 +246,19 @@ impl Recovery {
             Ok(context) => context,
             Err(error) => return unless_fatal(error.into()).map(|()| None),
         };
-        match self.device_plan.install(&context) {
+        let but = &self.left_out;
+        match self
+            .device_plan
+            .install(&context, First::Everything { but })
+        {
             Ok(executors) => {
-                self.deferred = DeferredModules::of(&self.device_plan, &executors);
                 self.context = Some(context);
                 Ok(Some(executors))
             }
             Err(error) => {
                 context.abandon();
                 self.device_plan.weights.let_go();
-                if let InstallError::Driver(error) = error {
+                if let Some(error) = error.call() {
                     unless_fatal(error.into())?;
                 }
                 self.context = Some(context);
@@ -260,7 +294,7 @@ impl Recovery {
     /// All that holds the context goes before its reset, which refuses otherwise: modules, the words behind the
     /// stop flags, executors, weights.
     fn drop_everything(&mut self) {
-        self.deferred = None;
+        self.in_turn = None;
         for stop in &self.stops {
             stop.set(None);
         }

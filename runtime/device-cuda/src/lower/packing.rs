@@ -1,6 +1,8 @@
 //! What pages of weights contain.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use punctual_cuda_kernels::padded;
 use punctual_cuda_kernels::params::{Kept, Pattern};
@@ -30,9 +32,8 @@ const LARGEST: f32 = 65_504.0;
 
 /// Packs the weights of one network, page by page, in any order.
 pub struct Packer<'n> {
-    network: &'n Network,
-    pages: &'n Pages,
-    operators: Vec<&'n Operator>,
+    network: Cow<'n, Network>,
+    pages: Cow<'n, Pages>,
 }
 
 /// One piece, to be packed.
@@ -46,11 +47,18 @@ impl<'n> Packer<'n> {
     /// `pages` are those of [`Pages::plan`] for `network`.
     #[must_use]
     pub fn new(network: &'n Network, pages: &'n Pages) -> Self {
-        let operators = network.stages.iter().flat_map(|stage| &stage.operators);
         Self {
-            network,
-            pages,
-            operators: operators.collect(),
+            network: Cow::Borrowed(network),
+            pages: Cow::Borrowed(pages),
+        }
+    }
+
+    /// One that can pack after the network is gone: mapped weights are shared, others copied.
+    #[must_use]
+    pub fn into_owned(self) -> Packer<'static> {
+        Packer {
+            network: Cow::Owned(self.network.into_owned()),
+            pages: Cow::Owned(self.pages.into_owned()),
         }
     }
 
@@ -62,26 +70,100 @@ impl<'n> Packer<'n> {
         assert!(page < self.pages.count(), "page {page}");
         assert_eq!(target.len(), self.pages.page_bytes() as usize, "a page");
         target.fill(0);
-        let mut packed = BTreeSet::new();
-        for entry in &self.pages.entries {
-            for piece in entry.pieces.iter().filter(|p| p.page as usize == page) {
-                // Several operators may have the same.
-                if packed.insert(piece.weights) {
-                    self.pack_piece(entry.operator, *piece, target)?;
-                }
-            }
-        }
-        Ok(())
+        let mut packed = self.pieces_of(page);
+        packed.try_for_each(|(operator, piece)| self.pack_piece(operator, piece, target))
     }
 
-    fn pack_piece(&self, position: u32, piece: Piece, page: &mut [u8]) -> Result<(), PackError> {
-        let operator = self.operators[position as usize];
+    /// The bytes of a page that are used.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    pub fn packed(&self, page: usize) -> Result<Box<[u8]>, PackError> {
+        let mut bytes = vec![0; self.pages.page_bytes() as usize];
+        self.pack(page, &mut bytes)?;
+        bytes.truncate(self.pages.used_of(page).unwrap_or(0) as usize);
+        Ok(bytes.into_boxed_slice())
+    }
+
+    /// How many pages there are.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.pages.count()
+    }
+
+    /// Whether two pages are packed from the same values, in the same places. Nothing is packed for it.
+    #[must_use]
+    pub fn is_same(&self, page: usize, other: &Packer<'_>, others: usize) -> bool {
+        let (mut own, mut theirs) = (self.pieces_of(page), other.pieces_of(others));
+        loop {
+            match (own.next(), theirs.next()) {
+                (None, None) => return true,
+                (Some(own), Some(theirs)) if self.is_same_piece(own, other, theirs) => {}
+                _ => return false,
+            }
+        }
+    }
+
+    fn is_same_piece(
+        &self,
+        (operator, piece): (&Operator, Piece),
+        other: &Packer<'_>,
+        (others, theirs): (&Operator, Piece),
+    ) -> bool {
+        let place = |piece| Piece { page: 0, ..piece };
+        place(piece) == place(theirs)
+            && Content::of(&self.network, operator)
+                .zip(Content::of(&other.network, others))
+                .is_some_and(|(own, theirs)| {
+                    own.is_packed_as(&self.network, &theirs, &other.network)
+                })
+    }
+
+    /// A number that pages have in common which are the [same](Self::is_same), and few others: what is used of it, and the
+    /// first value of each piece.
+    #[must_use]
+    pub fn fingerprint(&self, page: usize) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.pages.used_of(page).hash(&mut hasher);
+        for (operator, piece) in self.pieces_of(page) {
+            piece.first.hash(&mut hasher);
+            let first = operator.weights.first();
+            let first = first.and_then(|range| self.network.weights.get(range.start as usize));
+            first.map(|value| value.to_bits()).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// What lies in a page: each piece once, with an operator that has it.
+    fn pieces_of(&self, page: usize) -> impl Iterator<Item = (&Operator, Piece)> {
+        let operators = self
+            .network
+            .stages
+            .iter()
+            .flat_map(|stage| &stage.operators);
+        // By position, as entries are.
+        let operators: Vec<&Operator> = operators.collect();
+        let mut known = BTreeSet::new();
+        let entries = self.pages.entries.iter();
+        let pieces = entries.flat_map(|entry| entry.pieces.iter().map(|p| (entry.operator, *p)));
+        // Several operators may have the same.
+        let of_page =
+            pieces.filter(move |(_, p)| p.page as usize == page && known.insert(p.weights));
+        of_page.map(move |(position, piece)| (operators[position as usize], piece))
+    }
+
+    fn pack_piece(
+        &self,
+        operator: &Operator,
+        piece: Piece,
+        page: &mut [u8],
+    ) -> Result<(), PackError> {
         let job = Job {
-            network: self.network,
+            network: &self.network,
             name: &operator.name,
             piece,
         };
-        match Content::of(self.network, operator) {
+        match Content::of(&self.network, operator) {
             Some(Content::Matrix(matrix) | Content::StateMatrix(matrix)) => {
                 job.matrix(&matrix, page)
             }

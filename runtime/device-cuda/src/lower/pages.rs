@@ -173,6 +173,44 @@ impl Content {
         with_operator!(&operator.kind, kind => kind.content(&of))
     }
 
+    /// Whether the same is packed for it as for another network's `other`, wherever the networks have the values.
+    pub(super) fn is_packed_as(&self, network: &Network, other: &Self, others: &Network) -> bool {
+        let (mut own, mut theirs) = (self.clone(), other.clone());
+        let (floats, other_floats) = (own.take_floats(network), theirs.take_floats(others));
+        let (bytes, other_bytes) = (own.take_bytes(network), theirs.take_bytes(others));
+        let equal = |(own, theirs): (&[f32], &[f32])| {
+            let bits = |values: &[f32], at: usize| values[at].to_bits();
+            own.len() == theirs.len() && (0..own.len()).all(|at| bits(own, at) == bits(theirs, at))
+        };
+        own == theirs && bytes == other_bytes && floats.into_iter().zip(other_floats).all(equal)
+    }
+
+    /// The floats that it is packed from; afterwards it does not say where they lie.
+    fn take_floats<'n>(&mut self, network: &'n Network) -> Vec<&'n [f32]> {
+        let ranges: Vec<&mut WeightRange> = match self {
+            Self::Matrix(matrix) | Self::StateMatrix(matrix) => {
+                vec![&mut matrix.weights, &mut matrix.bias]
+            }
+            Self::Integers(integers) => vec![&mut integers.scales, &mut integers.bias],
+            Self::Rows(rows) => rows.ranges.iter_mut().flatten().collect(),
+            Self::Table(_) => Vec::new(),
+        };
+        let taken = ranges.into_iter().map(|range| {
+            let from = std::mem::take(&mut range.start) as usize;
+            &network.weights[from..][..range.len as usize]
+        });
+        taken.collect()
+    }
+
+    /// The same of bytes.
+    fn take_bytes<'n>(&mut self, network: &'n Network) -> &'n [i8] {
+        let Self::Integers(Integers { weights, .. }) = self else {
+            return &[];
+        };
+        let from = std::mem::take(&mut weights.start) as usize;
+        &network.quantised.weights[from..][..weights.len as usize]
+    }
+
     fn outputs(&self) -> u32 {
         match self {
             Self::Matrix(matrix) | Self::StateMatrix(matrix) => matrix.outputs,

@@ -12,7 +12,7 @@ use crate::kernel_padding::KernelPaddingError;
 use crate::kernels::KernelError;
 use crate::lower::{LowerError, PackError};
 use crate::partition::StreamError;
-use crate::weights::FitError;
+use crate::weights::{FitError, LoadError};
 
 /// Why the device cannot start.
 #[derive(Debug, Error)]
@@ -90,6 +90,9 @@ impl From<InstallError> for StartError {
                 call,
             },
             InstallError::Kernels(error) => Self::Kernels(error),
+            InstallError::Weights(LoadError::Driver(error)) => Self::Driver(error),
+            InstallError::Weights(LoadError::Pack(error)) => Self::Pack(error),
+            InstallError::Weights(LoadError::Down) => unreachable!("it was brought up now"),
         }
     }
 }

@@ -1,11 +1,14 @@
 //! What a device is made of before it runs, and what may be in the way.
 
-mod deferred_modules;
 mod error;
+mod in_turn;
 mod plan;
 mod preparation;
+mod readiness;
 
-pub(crate) use deferred_modules::DeferredModules;
 pub use error::StartError;
-pub(crate) use plan::{DevicePlan, InstallError};
+pub(crate) use in_turn::{InTurn, LeftOut};
+pub use in_turn::{InTurnError, Next};
+pub(crate) use plan::{DevicePlan, First, InstallError};
 pub(crate) use preparation::{device_plan, programs};
+pub(crate) use readiness::{Board, Follower};

@@ -13,11 +13,13 @@ use crate::driver::{CallError, Context, Gpu, GreenError, Stream};
 use crate::executor::StreamExecutor;
 use crate::installation::{Inputs, Installation, RequestSlots};
 use crate::kernels::{KernelError, Kernels};
+use crate::lower::PackError;
 use crate::padding::InDriver;
 use crate::partition::{Division, StreamError};
 use crate::queue::VirtualQueue;
-use crate::spec::{Code, CudaSpec};
-use crate::weights::Weights;
+use crate::spec::CudaSpec;
+use crate::start::in_turn::{self, LeftOut, Needs, StageOf};
+use crate::weights::{LoadError, Weights};
 use crate::workspaces::Workspaces;
 
 /// What does not depend on whether the device works.
@@ -32,8 +34,18 @@ pub(crate) struct DevicePlan {
     /// For each partition, the bytes of a workspace and of the outputs that it has in addition.
     pub(crate) workspaces: Vec<(usize, usize)>,
     pub(crate) weights: Arc<Weights>,
-    /// The modules that the programs use.
-    pub(crate) modules: BTreeSet<Unit>,
+    pub(crate) needs: Needs,
+    /// In which order stages come while the device serves; none: everything is there before.
+    pub(crate) order: Option<Box<[StageOf]>>,
+}
+
+/// How much is made before the device serves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum First<'a> {
+    /// Everything but what could not be loaded before.
+    Everything { but: &'a LeftOut },
+    /// Memory, streams, and the kernels that replace others.
+    General,
 }
 
 /// Why nothing could be made on the device.
@@ -52,20 +64,58 @@ pub(crate) enum InstallError {
     },
     #[error(transparent)]
     Kernels(#[from] KernelError),
+    #[error(transparent)]
+    Weights(#[from] LoadError),
+}
+
+impl InstallError {
+    /// What the driver said about it, if that is what is wrong.
+    pub(crate) fn call(&self) -> Option<CallError> {
+        match self {
+            Self::Driver(error) | Self::Weights(LoadError::Driver(error)) => Some(*error),
+            _ => None,
+        }
+    }
 }
 
 impl DevicePlan {
+    /// How much is made at the start.
+    pub(crate) fn first<'a>(&self, but: &'a LeftOut) -> First<'a> {
+        let whole = self.order.is_none();
+        if whole {
+            First::Everything { but }
+        } else {
+            First::General
+        }
+    }
+
+    /// Packs weights on the host: all of them before a whole start; before one in turn, in its order, as many as there is
+    /// time for, which `goes_on` says.
+    pub(crate) fn pack(&self, goes_on: impl Fn() -> bool) -> Result<(), PackError> {
+        let Some(order) = &self.order else {
+            return self.weights.pack_all();
+        };
+        for (model, page) in in_turn::pages(order, &self.needs) {
+            // What cannot be packed is said when it is to be loaded.
+            if !goes_on() || self.weights.pack(model, page).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes all memory that the device will ever use, writes to it once so that it is there, loads
-    /// kernels and weights, and makes the streams' executors.
+    /// kernels and weights as far as they come first, and makes the streams' executors.
     pub(crate) fn install(
         &self,
         context: &Arc<Context>,
+        first: First<'_>,
     ) -> Result<Vec<StreamExecutor>, InstallError> {
         let (_, highest) = context.stream_priorities()?;
         let setup = Stream::new(context, highest)?;
         let kernels = Kernels::default();
-        for unit in self.modules.iter().filter(|unit| self.is_first(**unit)) {
-            kernels.load(context, *unit)?;
+        for unit in self.units(first) {
+            kernels.load(context, unit)?;
         }
         let slots = RequestSlots::take(context, &setup, self.request_buffers, self.slot_bytes)?;
         let installation = Arc::new(Installation {
@@ -73,7 +123,13 @@ impl DevicePlan {
             slots,
             inputs: Inputs::prepare(context, &self.inputs)?,
         });
-        self.weights.bring_up(context)?;
+        match first {
+            First::Everything { but } => {
+                let comes = |model| !but.has_model(model);
+                self.weights.bring_up(context, comes)?;
+            }
+            First::General => self.weights.bring_up(context, |_| false)?,
+        }
         let executors = self.confinement.partitions().map(|partitions| {
             let partitions: Vec<usize> = partitions.collect();
             let each = || partitions.iter().map(|&each| self.workspaces[each]);
@@ -96,15 +152,11 @@ impl DevicePlan {
         Ok(executors)
     }
 
-    /// Whether a module is loaded before the device is ready.
-    fn is_first(&self, unit: Unit) -> bool {
-        self.spec.code == Code::All || !unit.is_replaceable()
-    }
-
-    /// The modules that are loaded while the device runs.
-    pub(crate) fn deferred(&self) -> Vec<Unit> {
-        let modules = self.modules.iter().copied();
-        modules.filter(|unit| !self.is_first(*unit)).collect()
+    fn units(&self, first: First<'_>) -> BTreeSet<Unit> {
+        match first {
+            First::Everything { but } => but.units_of_others(&self.needs),
+            First::General => BTreeSet::from([Unit::General]),
+        }
     }
 
     /// A stream, kept to the TPCs of the first partition that launches into it.

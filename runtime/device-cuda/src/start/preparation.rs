@@ -1,21 +1,20 @@
 //! What is worked out before anything is asked of the device: programs, packed weights, sizes.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use punctual_cuda_kernels::Module as Unit;
 use punctual_device::{DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
 
-use super::{DevicePlan, StartError};
+use super::{DevicePlan, StartError, in_turn};
 use crate::confinement::Confinement;
 use crate::driver::{Attribute, Gpu};
-use crate::lower::{PackError, Packer, Pages, Program, Target};
+use crate::lower::{Packer, Pages, Program, Target};
 use crate::partition::Division;
 use crate::programs::Model;
 use crate::spec::CudaSpec;
-use crate::weights::{self, Loader, Residents, Source};
+use crate::weights::{self, Content, Loader, Residents, Source};
 
 /// All models, for each partition. Partitions of the same size that take the same batches share them.
 pub(crate) fn programs(
@@ -107,18 +106,11 @@ pub(crate) fn device_plan(
     let first = programs.first().map_or(&[][..], |models| &models[..]);
     let layouts: Box<[_]> = first.iter().map(|model| model.program.input).collect();
     let floats = models().map(Program::input_floats).max().unwrap_or(0);
-    let sources = spec.models.iter().zip(first);
-    let sources = sources.map(|(model, lowered)| source(model, &lowered.program.pages));
-    let sources = sources.collect::<Result<Vec<_>, PackError>>()?;
+    let pages = first.iter().map(|lowered| &lowered.program.pages);
+    let sources = sources(spec.models, pages);
     let cache_pages = spec.cache.map_or(0, |cache| cache.pages);
     let (weights, residents, loader) = weights::make(sources, cuda.page_bytes, cache_pages)?;
-    let modules: BTreeSet<Unit> = models()
-        .flat_map(|program| &program.stages)
-        .flat_map(|stage| &stage.lists)
-        .flat_map(|list| &list.steps)
-        .map(|step| step.kernel.module)
-        .chain([Unit::General])
-        .collect();
+    let needs = in_turn::needs(programs);
     let device_plan = DevicePlan {
         gpu,
         inputs: InputBuffers::new(spec.request_buffers, floats, layouts),
@@ -139,24 +131,39 @@ pub(crate) fn device_plan(
             })
             .collect(),
         weights,
-        modules,
+        order: in_turn::order(spec, &needs),
+        needs,
         confinement: Arc::new(Confinement::new(cuda, spec.partitions)?),
         spec: cuda.clone(),
     };
     Ok((device_plan, residents, loader))
 }
 
-/// A model's weights, packed.
-fn source(model: &ModelSpec<'_>, pages: &Pages) -> Result<Source, PackError> {
-    let packer = Packer::new(model.network, pages);
-    let packed = (0..pages.count()).map(|page| {
-        let mut bytes = vec![0; pages.page_bytes() as usize];
-        packer.pack(page, &mut bytes)?;
-        bytes.truncate(pages.used_of(page).unwrap_or(0) as usize);
-        Ok(bytes.into_boxed_slice())
-    });
-    Ok(Source {
-        pages: packed.collect::<Result<_, PackError>>()?,
+/// The models' weights, which are packed when they are needed. Pages that are the same are one.
+fn sources<'p>(models: &[ModelSpec<'_>], pages: impl Iterator<Item = &'p Pages>) -> Vec<Source> {
+    let packers = models.iter().zip(pages);
+    let packers =
+        packers.map(|(model, pages)| Arc::new(Packer::new(model.network, pages).into_owned()));
+    let mut known: BTreeMap<u64, Vec<(Arc<Packer<'static>>, usize, Arc<Content>)>> =
+        BTreeMap::new();
+    let mut content = |packer: &Arc<Packer<'static>>, page: usize| {
+        let alike = known.entry(packer.fingerprint(page)).or_default();
+        let same = alike
+            .iter()
+            .find(|(other, others, _)| packer.is_same(page, other, *others));
+        if let Some((_, _, content)) = same {
+            return content.clone();
+        }
+        let packs = packer.clone();
+        let content = Arc::new(Content::packed_by(move || packs.packed(page)));
+        alike.push((packer.clone(), page, content.clone()));
+        content
+    };
+    let source = |(model, packer): (&ModelSpec<'_>, Arc<Packer<'static>>)| Source {
+        pages: (0..packer.pages())
+            .map(|page| content(&packer, page))
+            .collect(),
         paged: model.paged,
-    })
+    };
+    models.iter().zip(packers).map(source).collect()
 }

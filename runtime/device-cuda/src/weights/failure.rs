@@ -4,6 +4,7 @@ use punctual_core::ModelId;
 use thiserror::Error;
 
 use crate::driver::CallError;
+use crate::lower::PackError;
 
 /// A model that does not fit the cache, even alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -15,8 +16,10 @@ pub struct FitError {
 }
 
 /// Why weights could not be loaded.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum LoadError {
+    #[error(transparent)]
+    Pack(#[from] PackError),
     #[error("weights cannot be copied to the device: {0}")]
     Driver(#[from] CallError),
     #[error("weights cannot be loaded during a restart of the device: load them again afterwards")]

@@ -52,9 +52,7 @@ impl weights::Loader for Loader {
         let model = load.model;
         let started = now();
         let result = match &mut *self.shared.pool() {
-            Some(pool) => pool
-                .bring_in(&self.shared, model.index())
-                .map_err(LoadError::from),
+            Some(pool) => pool.bring_in(&self.shared, model.index()),
             None => Err(LoadError::Down),
         };
         if let (Err(LoadError::Driver(error)), Some(health)) = (&result, &self.health) {

@@ -22,6 +22,7 @@
 //! is taken again and every model that was there is filled in again. A load that was under way when
 //! the device failed ends as failed.
 
+mod content;
 mod failure;
 mod loader;
 mod pool;
@@ -36,26 +37,24 @@ use punctual_core::ModelId;
 use punctual_device::NO_PIECE;
 use punctual_platform::Doorbell;
 
+pub use content::Content;
 pub use failure::{FitError, LoadError};
 pub use loader::Loader;
 pub use pool::Weights;
-use pool::{Contents, Model, Shared};
+use pool::{Model, Shared};
 pub use residents::Residents;
 pub use table::PageTable;
 
 /// Where a model's weights come from.
 pub struct Source {
-    /// Its packed pages, each as long as a page or shorter.
-    pub pages: Vec<Box<[u8]>>,
+    /// Its pages, each as long as a page or shorter. Equal ones of several models are one content.
+    pub pages: Vec<Arc<Content>>,
     /// Whether its weights are paged; else they are pinned.
     pub paged: bool,
 }
 
 /// The ends of the weights of `models`, whose pages have up to `page_bytes`, with `cache_pages` pages
 /// for those that come and go. Nothing is on a device yet.
-///
-/// # Panics
-/// If a page is longer than `page_bytes`.
 pub fn make(
     models: Vec<Source>,
     page_bytes: u32,
@@ -72,11 +71,6 @@ pub fn make(
         }
     }
     let (models, contents) = numbered(models);
-    let longest = contents.iter().map(|content| content.len()).max();
-    assert!(
-        longest.unwrap_or(0) <= page_bytes as usize,
-        "a page longer than {page_bytes} bytes"
-    );
     let pinned = models.iter().filter(|model| !model.paged);
     let pinned: BTreeSet<u32> = pinned.flat_map(|model| model.contents.to_vec()).collect();
     let pages = models.iter().map(|model| model.contents.len());
@@ -93,12 +87,15 @@ pub fn make(
     Ok((Arc::new(Weights { shared }), residents, loader))
 }
 
-/// Models with their pages' contents numbered: equal ones have the same number.
-fn numbered(sources: Vec<Source>) -> (Box<[Model]>, Contents) {
-    let mut numbers: BTreeMap<Box<[u8]>, u32> = BTreeMap::new();
-    let mut number = |page: Box<[u8]>| {
-        let next = numbers.len() as u32;
-        *numbers.entry(page).or_insert(next)
+/// Models with their pages' contents numbered.
+fn numbered(sources: Vec<Source>) -> (Box<[Model]>, Box<[Arc<Content>]>) {
+    let mut numbers: BTreeMap<*const Content, u32> = BTreeMap::new();
+    let mut contents = Vec::new();
+    let mut number = |page: Arc<Content>| {
+        *numbers.entry(Arc::as_ptr(&page)).or_insert_with(|| {
+            contents.push(page);
+            contents.len() as u32 - 1
+        })
     };
     let model = |source: Source| {
         let contents: Box<[u32]> = source.pages.into_iter().map(&mut number).collect();
@@ -110,9 +107,5 @@ fn numbered(sources: Vec<Source>) -> (Box<[Model]>, Contents) {
         }
     };
     let models = sources.into_iter().map(model).collect();
-    let mut contents = vec![Box::default(); numbers.len()];
-    for (page, number) in numbers {
-        contents[number as usize] = page;
-    }
     (models, contents.into())
 }

@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use punctual_device::NO_PIECE;
 use punctual_platform::Doorbell;
 
+use super::content::Content;
+use super::failure::LoadError;
 use super::table::PageTable;
 use crate::driver::{CallError, Context, DeviceMemory, Event, MappedMemory, Stream};
+use crate::lower::PackError;
 
 /// What a piece holds that was not filled.
 const NOTHING: u32 = u32::MAX;
@@ -22,7 +25,7 @@ pub(super) struct Shared {
     pub(super) page_bytes: usize,
     pub(super) pieces: usize,
     /// What pages contain; equal pages are one.
-    pub(super) contents: Contents,
+    pub(super) contents: Box<[Arc<Content>]>,
     pub(super) models: Box<[Model]>,
     pub(super) table: Arc<PageTable>,
     /// What lives on the device, while it works. Locked by the loader and the recovery thread alone, both of which may wait.
@@ -42,9 +45,6 @@ pub(super) struct Model {
     /// cleared by the ledger.
     pub(super) there: AtomicBool,
 }
-
-/// The bytes of different pages.
-pub(super) type Contents = Box<[Box<[u8]>]>;
 
 impl Shared {
     /// What lives on the device. A panic while it was locked left it as good as it was: pages are
@@ -96,22 +96,27 @@ impl Pool {
         })
     }
 
-    /// Begins to bring a model's pages into its pieces.
-    fn begin(&mut self, shared: &Shared, model: usize) -> Result<(), CallError> {
-        self.stream.context().bind()?;
+    /// Begins to bring a model's page into its piece.
+    fn begin(&mut self, shared: &Shared, model: usize, page: usize) -> Result<(), LoadError> {
         let model = &shared.models[model];
-        for (place, &content) in model.pieces.iter().zip(&model.contents) {
-            // Relaxed: the ring of orders, or the lock, publishes it.
-            let piece = place.load(Ordering::Relaxed);
-            if piece != NO_PIECE && self.holds[piece as usize] != content {
-                self.fill(shared, piece as usize, content)?;
-            }
+        // Relaxed: the ring of orders, or the lock, publishes it.
+        let piece = model.pieces[page].load(Ordering::Relaxed);
+        let content = model.contents[page];
+        if piece != NO_PIECE && self.holds[piece as usize] != content {
+            let bytes = shared.contents[content as usize].bytes()?;
+            self.stream.context().bind()?;
+            self.fill(shared, piece as usize, content, bytes)?;
         }
         Ok(())
     }
 
-    fn fill(&mut self, shared: &Shared, piece: usize, content: u32) -> Result<(), CallError> {
-        let bytes = &shared.contents[content as usize];
+    fn fill(
+        &mut self,
+        shared: &Shared,
+        piece: usize,
+        content: u32,
+        bytes: &[u8],
+    ) -> Result<(), CallError> {
         let staging = &mut self.staging[self.next];
         self.next = 1 - self.next;
         // The last copy out of this staging memory may still read it.
@@ -127,32 +132,41 @@ impl Pool {
         Ok(())
     }
 
-    /// Waits for what was begun and says where the model's pages lie.
-    fn finish(&mut self, shared: &Shared, model: usize) -> Result<(), CallError> {
+    /// Waits for what was begun.
+    fn arrive(&mut self) -> Result<(), CallError> {
+        self.stream.context().bind()?;
         let ended = self.stream.synchronize();
         if ended.is_err() {
             // What was on its way may not have arrived.
             self.holds.fill(NOTHING);
         }
-        ended?;
-        for (page, place) in shared.models[model].pieces.iter().enumerate() {
-            // Relaxed: as in `begin`.
-            let piece = place.load(Ordering::Relaxed);
-            if piece != NO_PIECE {
-                let offset = piece as usize * shared.page_bytes;
-                let address = self.memory.address() + offset as u64;
-                shared.table.publish(model, page, address);
-            }
+        ended
+    }
+
+    /// Says where a model's page lies, which has arrived.
+    fn publish(&self, shared: &Shared, model: usize, page: usize) {
+        // Relaxed: as in `begin`.
+        let piece = shared.models[model].pieces[page].load(Ordering::Relaxed);
+        if piece != NO_PIECE {
+            let offset = piece as usize * shared.page_bytes;
+            let address = self.memory.address() + offset as u64;
+            shared.table.publish(model, page, address);
+        }
+    }
+
+    /// Loads a model's pages, and says where they lie.
+    pub(super) fn bring_in(&mut self, shared: &Shared, model: usize) -> Result<(), LoadError> {
+        let pages = 0..shared.models[model].pieces.len();
+        for page in pages.clone() {
+            self.begin(shared, model, page)?;
+        }
+        self.arrive()?;
+        for page in pages {
+            self.publish(shared, model, page);
         }
         // Relaxed: the lock publishes it to the recovery thread.
         shared.models[model].there.store(true, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Loads a model's pages and returns their addresses.
-    pub(super) fn bring_in(&mut self, shared: &Shared, model: usize) -> Result<(), CallError> {
-        self.begin(shared, model)?;
-        self.finish(shared, model)
     }
 }
 
@@ -162,15 +176,19 @@ impl Weights {
         self.shared.table.clone()
     }
 
-    /// Allocates the pool on the device and loads the pinned models, and those that were resident when
-    /// it was released.
-    pub fn bring_up(&self, context: &Arc<Context>) -> Result<(), CallError> {
+    /// Allocates the pool on the device and loads, of the models that `comes` names by their position, the pinned ones, and
+    /// those that were resident when it was released.
+    pub fn bring_up(
+        &self,
+        context: &Arc<Context>,
+        comes: impl Fn(usize) -> bool,
+    ) -> Result<(), LoadError> {
         let shared = &*self.shared;
         let mut place = shared.pool();
         context.bind()?;
         let mut pool = Pool::take(context, shared)?;
         for (number, model) in shared.models.iter().enumerate() {
-            if !model.paged || model.there.load(Ordering::Relaxed) {
+            if comes(number) && (!model.paged || model.there.load(Ordering::Relaxed)) {
                 pool.bring_in(shared, number).inspect_err(|_| {
                     shared.table.hide_all();
                 })?;
@@ -178,6 +196,42 @@ impl Weights {
         }
         *place = Some(pool);
         Ok(())
+    }
+
+    /// Packs everything on the host.
+    pub fn pack_all(&self) -> Result<(), PackError> {
+        let mut contents = self.shared.contents.iter();
+        contents.try_for_each(|content| content.bytes().map(drop))
+    }
+
+    /// Packs a model's page on the host, if that was not done. It takes its time, and nothing waits for it but who needs
+    /// the same page.
+    pub fn pack(&self, model: usize, page: usize) -> Result<(), LoadError> {
+        let content = self.shared.models[model].contents[page];
+        self.shared.contents[content as usize].bytes()?;
+        Ok(())
+    }
+
+    /// Loads a page of a pinned model, and says where it lies. The pool is not kept meanwhile from a load that was
+    /// ordered: it waits for one page at most.
+    pub fn bring_in_page(&self, model: usize, page: usize) -> Result<(), LoadError> {
+        let shared = &*self.shared;
+        let mut place = shared.pool();
+        let pool = place.as_mut().ok_or(LoadError::Down)?;
+        pool.begin(shared, model, page)?;
+        pool.arrive()?;
+        pool.publish(shared, model, page);
+        Ok(())
+    }
+
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.shared.page_bytes
+    }
+
+    #[must_use]
+    pub fn is_paged(&self, model: usize) -> bool {
+        self.shared.models[model].paged
     }
 
     /// Gives everything back that is on the device, or was before it failed. Nothing is being launched.

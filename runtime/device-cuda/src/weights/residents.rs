@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_core::{ActionId, ModelId};
+use punctual_core::{ActionId, ModelId, Readiness, StageId};
 use punctual_device::PageLedger;
 use punctual_device::weights::{Loaded, WeightStore};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::loader::{Ended, Load, Loader};
 use super::pool::Shared;
+use crate::start::{Board, Follower};
 
 /// The weights of all models, as far as the thread that submits is concerned. Nothing here waits,
 /// locks or allocates.
@@ -18,6 +19,8 @@ pub struct Residents {
     ledger: PageLedger,
     orders: Producer<Load>,
     done: Consumer<Ended>,
+    /// What a start in turn says; none after a whole start.
+    readiness: Option<Follower>,
 }
 
 impl Residents {
@@ -41,8 +44,14 @@ impl Residents {
             ledger,
             orders,
             done,
+            readiness: None,
         };
         (residents, loader)
+    }
+
+    /// From now on stages are there when the board says so.
+    pub(crate) fn follow(&mut self, board: Arc<Board>) {
+        self.readiness = Some(Follower::new(board));
     }
 
     /// Takes a model's pieces back. No launch uses them any more.
@@ -99,5 +108,13 @@ impl WeightStore for Residents {
             model,
             took,
         })
+    }
+    fn is_ready(&self, model: ModelId, stage: StageId) -> bool {
+        let readiness = self.readiness.as_ref();
+        readiness.is_none_or(|readiness| readiness.is_ready(model, stage))
+    }
+
+    fn poll_readiness(&mut self) -> Option<Readiness> {
+        self.readiness.as_mut()?.poll()
     }
 }

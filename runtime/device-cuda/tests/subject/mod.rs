@@ -121,11 +121,16 @@ impl Cuda {
             start: Start::Whole,
         };
         let mut device = Self::beside(emulator, &spec, cuda, Arc::new(Doorbell::new()));
-        device.images = (0..8).map(|seed| networks::image(network, seed)).collect();
-        for buffer in 0..8 {
-            device.write(buffer, u64::from(buffer));
-        }
+        device.give_images(network);
         device
+    }
+
+    /// An image of this network, of model 0, in each of eight request buffers.
+    pub fn give_images(&mut self, network: &Network) {
+        self.images = (0..8).map(|seed| networks::image(network, seed)).collect();
+        for buffer in 0..8 {
+            self.write(buffer, u64::from(buffer));
+        }
     }
 
     /// Writes image `image` to a request buffer.

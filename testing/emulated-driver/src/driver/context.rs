@@ -58,6 +58,7 @@ impl Driver {
             if device.primary.resets != resets {
                 return Err(Code::CONTEXT_IS_DESTROYED);
             }
+            device.carry_out_copies();
             if let Some(outcome) = done(device) {
                 return outcome;
             }
@@ -100,6 +101,7 @@ pub(crate) fn retain(device: i32) -> Outcome<usize> {
     let device = super::device::known(&mut state, device)?;
     device.primary.retained += 1;
     if device.primary.retained == 1 {
+        device.loads.contexts += 1;
         device.show_clock(CLOCK_BUSY_HZ);
     }
     Ok(PRIMARY)

@@ -79,6 +79,7 @@ fn respond(question: &str) -> Answer {
                 Ok(String::new())
             })
         }
+        ("loads", []) => with_device(|device| Ok(device.loads.to_string())),
         ("release-hangs", []) => with_device(|device| {
             device.fates.released = device.launches;
             Ok(String::new())

@@ -65,6 +65,9 @@ impl Copy {
                 from,
                 bytes: self.bytes,
             };
+            if self.way == Way::ToDevice {
+                device.loads.copied_bytes += self.bytes as u64;
+            }
             let count = device.submit(number, command)?;
             Ok((number, count, self.way == Way::ToHost && !locked))
         })

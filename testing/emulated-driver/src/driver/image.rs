@@ -26,6 +26,7 @@ pub(crate) type Kernels = BTreeMap<String, Resources>;
 pub(crate) struct Image {
     pub(crate) kernels: Kernels,
     pub(crate) program: Arc<Program>,
+    pub(crate) bytes: usize,
 }
 
 const ELF_MAGIC: &[u8; 4] = b"\x7fELF";
@@ -56,7 +57,11 @@ pub(crate) unsafe fn read(image: *const u8, config: &Config) -> Outcome<Image> {
         let elf = unsafe { std::slice::from_raw_parts(image, bytes) };
         let kernels = read_elf(elf, config)?;
         let program = programs::of_cubin(elf)?;
-        return Ok(Image { kernels, program });
+        return Ok(Image {
+            kernels,
+            program,
+            bytes,
+        });
     }
     // SAFETY: by the caller's promise a text.
     let text = unsafe { CStr::from_ptr(image.cast()) };
@@ -69,7 +74,11 @@ pub(crate) unsafe fn read(image: *const u8, config: &Config) -> Outcome<Image> {
             resources.shared_bytes = kernel.static_shared();
         }
     }
-    Ok(Image { kernels, program })
+    Ok(Image {
+        kernels,
+        program,
+        bytes: text.len() + 1,
+    })
 }
 
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

@@ -16,6 +16,8 @@ pub(crate) unsafe fn load(image: *const u8) -> Outcome<usize> {
     context::with(|device| {
         // SAFETY: the caller's promise.
         let image = unsafe { image::read(image, &device.config) }?;
+        device.loads.modules += 1;
+        device.loads.module_bytes += image.bytes as u64;
         let handle = device.handle();
         device.modules.insert(handle, Module { image });
         Ok(handle)

@@ -11,6 +11,7 @@ use super::timed::Timed;
 use crate::code::{Code, Outcome};
 use crate::config::{CallFault, Config, ENVIRONMENT};
 use crate::versions;
+use crate::virtual_time::Loads;
 
 pub(crate) struct State {
     /// From the test, before `cuInit`; without it, from the environment.
@@ -50,6 +51,8 @@ pub(crate) struct Device {
     pub(crate) lazy: bool,
     /// In virtual time launches take time and compute nothing.
     pub(crate) timed: Option<Timed>,
+    /// What was loaded so far.
+    pub(crate) loads: Loads,
     /// What streams that are made from now on begin with.
     pub(crate) hold_new: Hold,
     next: u64,
@@ -225,6 +228,7 @@ impl Device {
                 std::env::var("CUDA_MODULE_LOADING").ok().as_deref(),
             ),
             timed: None,
+            loads: Loads::default(),
             config,
             fates,
             complaint: None,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use punctual_cuda_kernels::KERNELS;
 use punctual_cuda_kernels::params::{Answer, Answers, Guard, ReportEvicted};
 
 use super::objects::{Command, QueuedLaunch};
@@ -243,6 +244,7 @@ impl Run {
             self.cost = cost(&BegunLaunch {
                 stream: self.handle,
                 index: self.guard.index,
+                kernel: position(self.launch.kernel.name()),
                 blocks: self.left,
                 blocks_per_sm: self.launch.blocks_per_sm,
                 sms,
@@ -282,6 +284,11 @@ impl Run {
             _ => {}
         }
     }
+}
+
+fn position(name: &str) -> u32 {
+    let found = KERNELS.iter().position(|kernel| kernel.name == name);
+    found.map_or(u32::MAX, |at| at as u32)
 }
 
 /// The word at an address.
@@ -334,6 +341,13 @@ impl Device {
             }
         }
         changed
+    }
+
+    /// In virtual time, carries out what is at the head of streams, for a call that waits for a copy: no other thread does.
+    pub(super) fn carry_out_copies(&mut self) {
+        if self.timed.is_some() {
+            self.take_heads();
+        }
     }
 
     /// The first command of a stream, if it may be carried out now.
