@@ -23,6 +23,7 @@ mod library;
 mod part;
 mod places;
 mod provider;
+mod results;
 mod stage;
 mod tail;
 mod threads;
