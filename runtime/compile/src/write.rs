@@ -2,7 +2,7 @@
 //! compare them with ours on the same fused network.
 //!
 //! Tensors keep their four dimensions (batch, channels, rows, columns), a vector of features being an
-//! image of one pixel; tensor `i` is called `t{i}`. The batch size is left open.
+//! image of one pixel; tensor `i` is called `t{i}`. The batch size is left open, unless one is asked for.
 
 use std::collections::BTreeSet;
 
@@ -83,6 +83,25 @@ pub fn tensor_name(tensor: TensorId) -> String {
 /// # Panics
 /// If the network is not valid or has no such stage.
 pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<StageFile<'_>, WriteError> {
+    write(network, stage, None)
+}
+
+/// The same for batches of this size only: engines choose by it.
+///
+/// # Errors
+/// As [`stage_to_onnx`].
+///
+/// # Panics
+/// As [`stage_to_onnx`].
+pub fn batch_to_onnx(
+    network: &Network,
+    stage: usize,
+    batch: u8,
+) -> Result<StageFile<'_>, WriteError> {
+    write(network, stage, Some(i64::from(batch)))
+}
+
+fn write(network: &Network, stage: usize, batch: Option<i64>) -> Result<StageFile<'_>, WriteError> {
     let stage = &network.stages[stage];
     let mut writer = Writer {
         network,
@@ -105,9 +124,10 @@ pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<StageFile<'_>, W
         return Err(WriteError::of(&stage.operators[0]));
     }
     let inputs = stage.inputs.iter();
-    graph.input = inputs.map(|&id| declared(network, id)).collect();
+    let declared = |id| declared(network, id, batch);
+    graph.input = inputs.map(|&id| declared(id)).collect();
     let results = results(stage, &behind).into_iter();
-    graph.output = results.map(|id| declared(network, id)).collect();
+    graph.output = results.map(declared).collect();
     let model = ModelProto {
         ir_version: Some(IR_VERSION),
         graph: Some(graph),
@@ -144,10 +164,10 @@ fn once(tensors: impl Iterator<Item = TensorId>) -> Vec<TensorId> {
     tensors.filter(|&tensor| seen.insert(tensor)).collect()
 }
 
-fn declared(network: &Network, id: TensorId) -> ValueInfoProto {
+fn declared(network: &Network, id: TensorId, batch: Option<i64>) -> ValueInfoProto {
     let shape = network.tensors[id.index()];
     let sides = shape.sides().map(|side| Some(i64::from(side)));
-    let dims = [None].into_iter().chain(sides);
+    let dims = [batch].into_iter().chain(sides);
     ValueInfoProto::tensor(&tensor_name(id), data_type::FLOAT, dims)
 }
 

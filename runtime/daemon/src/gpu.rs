@@ -86,6 +86,7 @@ impl Gpu {
             kernel_padding: KernelPaddingSpec::default(),
             wait: Wait::Spin,
             look_stride: None,
+            shares_context: false,
         }
     }
 

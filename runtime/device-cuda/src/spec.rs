@@ -28,6 +28,9 @@ pub struct CudaSpec {
     pub watchdog: Watchdog,
     /// Which code is there when the device is ready.
     pub code: Code,
+    /// Whether others of this process use the GPU's primary context: then it is not reset, and the first fault loses the
+    /// device.
+    pub shares_context: bool,
 }
 
 /// Which modules of kernels are loaded before a device is ready, at its start and after a fault.
@@ -55,6 +58,7 @@ impl Default for CudaSpec {
             wait: Wait::Spin,
             watchdog: Watchdog::default(),
             code: Code::All,
+            shares_context: false,
         }
     }
 }

@@ -13,12 +13,13 @@
 //! - Detections and best scores, which ONNX has no operators for, run behind the session, on the CPU device's kernels and on
 //!   the partition's first core alone.
 //! - Transformers and quantised operators are not written as ONNX ([`punctual_compile::WriteError`]).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod device;
 mod engine;
 mod error;
 mod file;
+pub mod gpu;
 mod library;
 mod part;
 mod places;

@@ -99,7 +99,7 @@ impl Results {
         })
     }
 
-    /// What is to be filled with the values of all members, by one after the other, before anything is asked.
+    /// Memory for what the session leaves and no request buffer holds, member after member: the caller fills it after each run.
     pub(crate) fn staged(&mut self) -> impl Iterator<Item = (TensorId, &mut [f32])> {
         let staged = self.read.staged.iter_mut();
         staged.map(|(id, staged)| (*id, &mut staged.values[..]))
