@@ -34,7 +34,7 @@ pub enum StartError {
     Driver(#[from] CallError),
     /// A partition of the GPU cannot be had.
     #[error(transparent)]
-    Tpcs(#[from] StreamError),
+    Tpcs(Box<StreamError>),
     #[error(transparent)]
     Gpu(Box<punctual_device_cuda::StartError>),
     /// A thread could not be started.
@@ -43,6 +43,12 @@ pub enum StartError {
     /// A partition to be measured, of no cores, or of more than there are.
     #[error("a partition of {units} core(s) cannot be measured: this process may use 1 to {cores}")]
     Units { units: u8, cores: usize },
+}
+
+impl From<StreamError> for StartError {
+    fn from(error: StreamError) -> Self {
+        Self::Tpcs(Box::new(error))
+    }
 }
 
 impl From<punctual_device_cuda::StartError> for StartError {

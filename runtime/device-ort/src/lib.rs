@@ -32,7 +32,7 @@ mod threads;
 pub use device::OrtDevice;
 pub use error::StartError;
 pub use file::{FileError, OnnxFile};
-pub use library::{Library, LibraryError, PATH_VARIABLE, named};
+pub use library::{Library, LibraryError, PATH_VARIABLE, file_bytes, named};
 pub use ort::Error as OrtError;
 pub use part::{Part, Values};
 use places::Places;

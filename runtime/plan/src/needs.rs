@@ -140,8 +140,8 @@ impl Widths<'_> {
         let generated = places::generated(choice, &homes).into_iter();
         let generated = generated.filter(|range| range.device == device);
         let written = manifest.places.iter().filter_map(|place| match device {
-            DeviceKind::Cuda => place.tpcs.as_ref()?.value.get(1).copied(),
-            DeviceKind::Cpu | DeviceKind::Ort => Some(place.cores.as_ref()?.value.len() as u64),
+            _ if device.runs_on_cores() => Some(place.cores.as_ref()?.value.len() as u64),
+            _ => place.tpcs.as_ref()?.value.get(1).copied(),
         });
         let widths = generated.map(|range| u64::from(range.units.count));
         let mut widths: Vec<u64> = widths.chain(written).collect();

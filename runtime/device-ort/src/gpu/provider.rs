@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_core::BATCH_MAX;
+use punctual_device::pool::Wait;
 use punctual_device::{DeviceSpec, PartitionSpec, Provider};
 use punctual_device_cuda::partition::{Mechanism, record};
-use punctual_device_cuda::{CudaProvider, Division};
+use punctual_device_cuda::{CudaProvider, Division, Watchdog};
 use punctual_model::reference::agreement::Precision;
 use punctual_model::{Footprint, Network, Promises};
 use punctual_platform::Doorbell;
@@ -66,6 +67,19 @@ impl EngineProvider {
             engine,
             cuda,
         })
+    }
+
+    /// The same with leaders that wait so, and stages that hang by this.
+    #[must_use]
+    pub fn serving(&self, watchdog: Watchdog, wait: Wait) -> Self {
+        Self {
+            cuda: CudaProvider {
+                watchdog,
+                wait,
+                ..self.cuda.clone()
+            },
+            ..self.clone()
+        }
     }
 
     /// The library and the execution provider.
