@@ -13,7 +13,7 @@ use punctual_model::{
 use punctual_types::Activation;
 use thiserror::Error;
 
-use crate::schema::attribute::{float, int};
+use crate::schema::attribute::{bytes, float, int, text};
 use crate::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
     ValueInfoProto, data_type,
@@ -99,6 +99,47 @@ pub fn batch_to_onnx(
     batch: u8,
 ) -> Result<StageFile<'_>, WriteError> {
     write(network, stage, Some(i64::from(batch)))
+}
+
+/// The same as one node, `EPContext`, that holds an engine which TensorRT built from the file of
+/// [`batch_to_onnx`]: its tensors have the same names.
+///
+/// # Errors
+/// As [`stage_to_onnx`].
+///
+/// # Panics
+/// As [`stage_to_onnx`].
+pub fn engine_to_onnx(
+    network: &Network,
+    stage: usize,
+    batch: u8,
+    engine: Vec<u8>,
+) -> Result<Vec<u8>, WriteError> {
+    /// Where the library has the operator, and in which version.
+    const DOMAIN: (&str, i64) = ("com.microsoft", 1);
+    let file = batch_to_onnx(network, stage, batch)?;
+    let mut model = ModelProto::decode(&*file.onnx).expect("what was just written");
+    let graph = model.graph.as_mut().expect("what was just written");
+    let names = |of: &[ValueInfoProto]| of.iter().filter_map(|v| v.name.clone()).collect();
+    graph.initializer.clear();
+    graph.node = vec![NodeProto {
+        input: names(&graph.input),
+        output: names(&graph.output),
+        op_type: Some("EPContext".to_owned()),
+        domain: Some(DOMAIN.0.to_owned()),
+        attribute: vec![
+            int("main_context", 1),
+            int("embed_mode", 1),
+            bytes("ep_cache_context", engine),
+            text("source", "TensorrtExecutionProvider"),
+        ],
+        ..NodeProto::default()
+    }];
+    model.opset_import.push(OperatorSetIdProto {
+        domain: Some(DOMAIN.0.to_owned()),
+        version: Some(DOMAIN.1),
+    });
+    Ok(model.encode_to_vec())
 }
 
 fn write(network: &Network, stage: usize, batch: Option<i64>) -> Result<StageFile<'_>, WriteError> {

@@ -2,10 +2,13 @@
 //! made, never otherwise. What is wrong with a manifest is for the plan to say.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use punctual_device::Provider;
 use punctual_device_cuda::CudaProvider;
-use punctual_device_ort::gpu::{EngineProvider, EngineRefusal, GpuEngine};
+use punctual_device_ort::gpu::{
+    BroughtEngines, BroughtError, EngineProvider, EngineRefusal, GpuEngine,
+};
 use punctual_device_ort::{Library, LibraryError, OrtProvider, StartError};
 use punctual_model::Footprint;
 use punctual_plan::{
@@ -32,6 +35,8 @@ pub enum EngineError {
     Library(#[from] LibraryError),
     #[error(transparent)]
     Refusal(#[from] EngineRefusal),
+    #[error(transparent)]
+    Brought(#[from] BroughtError),
 }
 
 /// A network that ONNX Runtime cannot run.
@@ -47,6 +52,9 @@ pub struct OrtError {
 pub fn look(inputs: &mut PlanInputs) -> Result<Found, StartupError> {
     let (text, path) = (&inputs.manifest_text, &inputs.manifest_path);
     let needs = Needs::of_manifest(text, path, &inputs.policies, &inputs.host.cores);
+    let brought = needs.as_ref().ok().and_then(|needs| needs.engines.clone());
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let brought = brought.map(|brought| folder.join(brought));
     let needs = needs.map(|needs| needs.models).unwrap_or_default();
     let on = |device| -> Vec<&ModelNeeds> {
         let needs = needs.iter().filter(|needs| needs.device == device);
@@ -61,7 +69,11 @@ pub fn look(inputs: &mut PlanInputs) -> Result<Found, StartupError> {
         for device in DeviceKind::ENGINES {
             let by_engine = on(device);
             if !by_engine.is_empty() {
-                look_at_engine(device, &by_engine, &gpu, inputs, &mut looked)?;
+                let wanted = Wanted {
+                    device,
+                    brought: brought.as_deref(),
+                };
+                look_at_engine(wanted, &by_engine, &gpu, inputs, &mut looked)?;
             }
         }
         let found = footprints(&gpu.provider(Vec::new()), &on_gpu, &mut inputs.packages);
@@ -106,20 +118,36 @@ pub const fn engine_of(device: DeviceKind) -> Option<GpuEngine> {
     }
 }
 
+/// An engine as a manifest wants it.
+#[derive(Clone, Copy)]
+pub struct Wanted<'w> {
+    pub device: DeviceKind,
+    /// The folder of engines that the user has built.
+    pub brought: Option<&'w Path>,
+}
+
 /// An engine on the GPU that `cuda` describes, by the library that the environment names; none for a device that is no
 /// engine.
 pub fn engine(
-    device: DeviceKind,
+    wanted: Wanted<'_>,
     cuda: CudaProvider,
 ) -> Option<Result<EngineProvider, EngineError>> {
-    let engine = engine_of(device)?;
-    let library = Library::load(None).map_err(EngineError::from);
-    Some(library.and_then(|library| Ok(EngineProvider::new(library, engine, cuda)?)))
+    let engine = engine_of(wanted.device)?;
+    let brought = wanted.brought.filter(|_| engine == GpuEngine::Tensorrt);
+    let found = || {
+        let library = Library::load(None)?;
+        let provider = EngineProvider::new(library, engine, cuda)?;
+        Ok(match brought {
+            Some(folder) => provider.with_brought(BroughtEngines::read(folder)?),
+            None => provider,
+        })
+    };
+    Some(found())
 }
 
 /// Notes an engine of the GPU, or why there is none, and what networks take on it.
 fn look_at_engine(
-    device: DeviceKind,
+    wanted: Wanted<'_>,
     needs: &[&ModelNeeds],
     gpu: &Gpu,
     inputs: &mut PlanInputs,
@@ -130,8 +158,9 @@ fn look_at_engine(
             wait: wait(leaders),
             ..gpu.provider(Vec::new())
         };
-        engine(device, cuda)
+        engine(wanted, cuda)
     };
+    let device = wanted.device;
     let (Some(engine), Some(asleep)) = (waiting(LeaderWait::Spin), waiting(LeaderWait::Sleep))
     else {
         return Ok(());

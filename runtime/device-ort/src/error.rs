@@ -1,5 +1,7 @@
 //! Why the device cannot start.
 
+use std::path::PathBuf;
+
 use punctual_compile::WriteError;
 use punctual_device::SpecError;
 use punctual_device_cuda::driver::{CallError, OpenError};
@@ -7,7 +9,7 @@ use punctual_device_cuda::partition::StreamError;
 use punctual_platform::thread::ThreadError;
 use thiserror::Error;
 
-use crate::gpu::QueueError;
+use crate::gpu::{BroughtError, QueueError};
 
 /// Why the device cannot start.
 #[derive(Debug, Error)]
@@ -37,6 +39,14 @@ pub enum StartError {
     Tpcs(Box<StreamError>),
     #[error(transparent)]
     Gpu(Box<punctual_device_cuda::StartError>),
+    /// The user brings engines, and not this one.
+    #[error(
+        "there is no engine {file}: build it from the ONNX file of that name, which `punctual inspect PACKAGE --stages FOLDER` writes",
+        file = file.display()
+    )]
+    NoEngine { file: PathBuf },
+    #[error(transparent)]
+    Brought(#[from] BroughtError),
     /// A thread could not be started.
     #[error(transparent)]
     Thread(#[from] ThreadError),

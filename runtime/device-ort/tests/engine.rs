@@ -29,7 +29,8 @@ use punctual_device::{
 use punctual_device_cuda::driver::{Code, Driver, Stream};
 use punctual_device_cuda::{DeviceError, Division, Loss, Watchdog};
 use punctual_device_ort::gpu::{
-    EngineDevice, EngineSpec, Execution, GpuEngine, QueueError, SessionSetup,
+    BroughtEngines, EngineDevice, EngineSpec, Execution, GpuEngine, QueueError, SessionSetup,
+    StageToBuild,
 };
 use punctual_device_ort::{Library, StartError, named};
 use punctual_platform::Doorbell;
@@ -114,6 +115,7 @@ fn engine(kind: GpuEngine, execution: Arc<OnCores>) -> EngineSpec {
         division: Division::Whole,
         engine: kind,
         cache: PathBuf::from("/cache"),
+        brought: None,
         watchdog: Watchdog {
             unknown_ns: 20_000_000_000,
             ..Watchdog::default()
@@ -382,6 +384,35 @@ fn an_error_that_asks_for_the_end_of_the_process_loses_the_device() {
         panic!("another loss");
     };
     assert_eq!(error.code, lost);
+}
+
+/// The library for cores knows the node, and has nothing to run it with: it is TensorRT's.
+#[test]
+fn an_engine_that_was_brought_is_handed_to_the_library_as_a_context_of_its_provider() {
+    if !is_there() {
+        return;
+    }
+    let network = networks::residual(3);
+    let folder = std::env::temp_dir().join(format!("punctual-brought-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for stage in 0..network.stages.len() {
+        let stage = StageToBuild::new(&network, stage, 1).expect("it can be written");
+        let path = folder.join(format!("{}.engine", stage.name));
+        std::fs::write(path, b"no engine at all").expect("a file");
+    }
+    let spec = DeviceSpec {
+        models: &[ModelSpec::resident(&network, &[1])],
+        partitions: &[partition()],
+        request_buffers: 1,
+        cache: None,
+    };
+    let brought = BroughtEngines::read(&folder).expect("a folder");
+    let bell = Arc::new(Doorbell::new());
+    let started = Engine::start(GpuEngine::Tensorrt, &spec, bell, |engine| {
+        engine.brought = Some(Arc::new(brought));
+    });
+    let refused = started.err().expect("nothing runs it here").to_string();
+    assert!(refused.contains("EPContext"), "{refused}");
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub struct Needs {
     pub board: String,
     /// The power mode, if it says one.
     pub power_mode: Option<String>,
+    /// The folder of engines that the user has built, as in the manifest: relative to the manifest's folder.
+    pub engines: Option<String>,
     /// How leaders of partitions of the GPU wait.
     pub leader_wait: LeaderWait,
     pub models: Vec<ModelNeeds>,
@@ -85,6 +87,7 @@ impl Needs {
                 .power_mode
                 .as_ref()
                 .map(|at| at.value.clone()),
+            engines: manifest.daemon.engines.as_ref().map(|at| at.value.clone()),
             leader_wait: manifest.daemon.leaders.wait,
             models: of_models(&widths, &mut problems),
             partitions: of_partitions(&widths),

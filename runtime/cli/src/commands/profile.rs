@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_daemon::gpu::{Gpu, GpuError, wait};
 use punctual_daemon::host;
-use punctual_daemon::lookup::{EngineError, engine};
+use punctual_daemon::lookup::{EngineError, Wanted, engine};
 use punctual_device::Provider;
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_device_cpu::{CpuProvider, ONE_CORE};
@@ -178,8 +178,10 @@ fn measure_all(options: &Options, path: &Path, policies: &Policies) -> Result<()
     let mut on_gpu = on_gpu.filter(|device| !device.runs_on_cores());
     let gpu = on_gpu.any(|device| packages.iter().any(is_on(device)));
     let gpu = gpu.then(Gpu::look).transpose()?;
+    let brought = needs.engines.as_ref();
+    let brought = brought.map(|engines| path.parent().unwrap_or(Path::new("")).join(engines));
     let engines = match &gpu {
-        Some(gpu) => engines(gpu, &needs, &packages, &cores)?,
+        Some(gpu) => engines(gpu, &needs, &packages, &cores, brought.as_deref())?,
         None => Vec::new(),
     };
     let ort = packages.iter().any(is_on(DeviceKind::Ort));
@@ -212,18 +214,19 @@ fn on_gpu(gpu: &Gpu, needs: &Needs, cores: &[usize]) -> CudaProvider {
     }
 }
 
-/// The engines on the GPU that packages are to be measured with.
+/// The engines on the GPU that packages need.
 fn engines(
     gpu: &Gpu,
     needs: &Needs,
     packages: &[PackageNeeds],
     cores: &[usize],
+    brought: Option<&Path>,
 ) -> Result<Vec<(DeviceKind, EngineProvider)>, Error> {
     let mut engines = Vec::new();
     for device in DeviceKind::ENGINES {
         let mut packages = packages.iter();
         if packages.any(|package| package.sizes.contains_key(&device))
-            && let Some(engine) = engine(device, on_gpu(gpu, needs, cores))
+            && let Some(engine) = engine(Wanted { device, brought }, on_gpu(gpu, needs, cores))
         {
             engines.push((device, engine?));
         }

@@ -12,6 +12,7 @@ use punctual_device_cuda::{Division, LossNotice, LossWatch, Watchdog};
 use punctual_model::TensorId;
 use punctual_platform::Doorbell;
 
+use super::brought::BroughtEngines;
 use super::execution::Execution;
 use super::leader::EngineLeader;
 use super::options::GpuEngine;
@@ -31,6 +32,8 @@ pub struct EngineSpec {
     pub engine: GpuEngine,
     /// Where TensorRT keeps what it has built.
     pub cache: PathBuf,
+    /// Engines of TensorRT to be run instead of what it would build.
+    pub brought: Option<Arc<BroughtEngines>>,
     /// When a stage is taken to hang.
     pub watchdog: Watchdog,
     /// How leaders wait while stages run.
@@ -115,6 +118,7 @@ impl EngineDevice {
                 setup: &setup,
                 room: &room,
                 options: &options,
+                brought: engine.brought.as_deref(),
             };
             let stages = made(&models, stages, &making)?;
             leaders.push(EngineLeader {

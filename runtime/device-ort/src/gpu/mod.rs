@@ -7,6 +7,7 @@
 //! | `options` | what the library is told about an engine, as values |
 //! | `execution` | telling it, and running its sessions on the stream and in memory that are ours: all `unsafe` of the crate |
 //! | `stage` | a stage at a batch size: what is brought, bound, carried and read |
+//! | `brought` | engines that the user has built |
 //! | `leader` | the stage as a state that its leader carries on without waiting |
 //! | `device`, `provider` | the contract of a device; what it promises, takes, and is refused for |
 //!
@@ -19,6 +20,7 @@
 //! A stage that has begun runs to its end. A fault, or a stage that does not end, loses the device to its process: the
 //! library cannot make again what it has there.
 
+mod brought;
 mod device;
 mod execution;
 mod leader;
@@ -26,6 +28,7 @@ mod options;
 mod provider;
 mod stage;
 
+pub use brought::{BroughtEngines, BroughtError, StageToBuild};
 pub use device::{EngineDevice, EngineSpec};
 pub use execution::{Execution, OnGpu, QueueError};
 pub use options::{GpuEngine, ProviderOptions, SessionSetup};

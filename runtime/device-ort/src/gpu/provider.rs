@@ -13,6 +13,7 @@ use punctual_model::{Footprint, Network, Promises};
 use punctual_platform::Doorbell;
 use thiserror::Error;
 
+use super::brought::BroughtEngines;
 use super::device::{EngineDevice, EngineSpec};
 use super::execution::OnGpu;
 use super::options::GpuEngine;
@@ -40,6 +41,7 @@ pub enum EngineRefusal {
 pub struct EngineProvider {
     library: Library,
     engine: GpuEngine,
+    brought: Option<Arc<BroughtEngines>>,
     /// What the GPU is, how it can be divided, and how its leaders wait.
     cuda: CudaProvider,
 }
@@ -65,8 +67,18 @@ impl EngineProvider {
         Ok(Self {
             library,
             engine,
+            brought: None,
             cuda,
         })
+    }
+
+    /// The same with engines that the user has built, for all stages.
+    #[must_use]
+    pub fn with_brought(self, engines: BroughtEngines) -> Self {
+        Self {
+            brought: Some(Arc::new(engines)),
+            ..self
+        }
     }
 
     /// The same with leaders that wait so, and stages that hang by this.
@@ -82,10 +94,14 @@ impl EngineProvider {
         }
     }
 
-    /// The library and the execution provider.
+    /// The library and the execution provider, and which engines it is given.
     #[must_use]
     pub fn library(&self) -> String {
-        format!("{}, {}", self.library.version(), self.engine.provider())
+        let (version, provider) = (self.library.version(), self.engine.provider());
+        match &self.brought {
+            Some(brought) => format!("{version}, {provider}, engines {}", brought.hash()),
+            None => format!("{version}, {provider}"),
+        }
     }
 }
 
@@ -123,6 +139,13 @@ impl Provider for EngineProvider {
 
     /// An estimate, as on cores, with a session for each batch size.
     fn footprint(&self, network: &Network, batches: &[u8], _: u8) -> Result<Footprint, StartError> {
+        if let Some(brought) = &self.brought {
+            for stage in 0..network.stages.len() {
+                batches
+                    .iter()
+                    .try_for_each(|&batch| brought.check(network, stage, batch))?;
+            }
+        }
         let of_one = footprint(network, batches)?;
         let sessions = batches.len().clamp(1, BATCH_MAX) as u64;
         Ok(Footprint {
@@ -160,6 +183,7 @@ impl Provider for EngineProvider {
             },
             engine: self.engine,
             cache: record::folder().join("tensorrt"),
+            brought: self.brought.clone(),
             watchdog: watchdog.clone(),
             wait: *wait,
             execution: Arc::new(OnGpu { ordinal: *ordinal }),

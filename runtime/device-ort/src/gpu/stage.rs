@@ -9,6 +9,7 @@ use punctual_device::regions::BufferGuard;
 use punctual_device_cuda::driver::{DeviceMemory, MappedMemory, Stream};
 use punctual_model::{Network, OutputLayout, TensorId};
 
+use super::brought::BroughtEngines;
 use super::execution::{BoundSession, Execution, Placed, QueueError};
 use super::options::SessionSetup;
 use crate::error::StartError;
@@ -215,6 +216,8 @@ pub(super) struct Making<'m> {
     pub(super) setup: &'m SessionSetup,
     pub(super) room: &'m Room,
     pub(super) options: &'m RunOptions,
+    /// None: the provider makes what it runs of the stages themselves.
+    pub(super) brought: Option<&'m BroughtEngines>,
 }
 
 /// The results of a stage, all of which come through page-locked memory.
@@ -241,7 +244,10 @@ impl BoundStage {
     ) -> Result<Self, StartError> {
         let mut batches = Vec::new();
         for layout in layouts {
-            let file = batch_to_onnx(network, stage, layout.batch)?;
+            let onnx = match making.brought {
+                Some(brought) => brought.onnx(network, stage, layout.batch)?,
+                None => batch_to_onnx(network, stage, layout.batch)?.onnx,
+            };
             let placed = |tensor: &Tensor| Placed {
                 name: tensor.placed.name.clone(),
                 ..tensor.placed
@@ -250,7 +256,7 @@ impl BoundStage {
             let outputs: Vec<Placed> = layout.outputs.iter().map(|o| placed(&o.tensor)).collect();
             let mut session = BoundSession::new(
                 making.library,
-                &file.onnx,
+                &onnx,
                 making.execution,
                 making.setup,
                 &making.room.stream,

@@ -15,6 +15,8 @@ pub enum EngineRule {
     /// The library, its provider, or a way to keep it to the TPCs is missing.
     #[error("{:?} cannot be used here: {reason}", device.name())]
     NotThere { device: DeviceKind, reason: String },
+    #[error("engines are given, and TensorRT runs no partition")]
+    Unused,
     #[error("partition {filler:?} fills")]
     BesideFill { filler: String },
     #[error("core {core} leads this partition and {other:?}")]
@@ -27,6 +29,7 @@ impl Rule for EngineRule {
             Self::NotThere { .. } => {
                 "an engine on the GPU is in the library that was loaded, and kept to its TPCs by its stream's mask"
             }
+            Self::Unused => "`engines` are TensorRT's",
             Self::BesideFill { .. } => {
                 "launches fill only beside launches of which the times are known, and those of an engine are its own"
             }
@@ -41,6 +44,7 @@ impl Rule for EngineRule {
                  kernels run it"
                     .into()
             }
+            Self::Unused => "remove it, or give a partition device = \"ort-tensorrt\"".into(),
             Self::BesideFill { .. } => "remove `fill` there, or `device` here".into(),
             Self::LeaderShared { .. } => "name another core in `cores`".into(),
         }
@@ -54,6 +58,12 @@ fn engines(manifest: &Manifest) -> impl Iterator<Item = &RawPartition> {
 
 /// Notes engines that are not there, each once, and partitions that exclude them.
 pub(super) fn check(manifest: &Manifest, gpu: Option<&GpuHost>, problems: &mut Problems<'_>) {
+    let mut partitions = engines(manifest);
+    if let Some(given) = &manifest.daemon.engines
+        && !partitions.any(|partition| partition.device == DeviceKind::OrtTensorrt)
+    {
+        problems.add(&given.place, EngineRule::Unused);
+    }
     for device in DeviceKind::ENGINES {
         let Some(partition) = engines(manifest).find(|p| p.device == device) else {
             continue;

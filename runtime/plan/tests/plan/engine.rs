@@ -78,6 +78,19 @@ fn stages_are_measured_with_the_engine_by_its_own_tpcs() {
 }
 
 #[test]
+fn a_folder_of_engines_is_tensorrts() {
+    let manifest = ENGINE.replacen("ort-cuda", "ort-tensorrt", 1).replacen(
+        "[daemon]",
+        "[daemon]\nengines = \"built\"",
+        1,
+    );
+    let (policies, cores) = (Policies::shipped(), crate::fixture::cores(4));
+    let needs = Needs::of_manifest(&manifest, "engine.toml".as_ref(), &policies, &cores);
+    let needs = needs.expect("a valid manifest");
+    assert_eq!(needs.engines.as_deref(), Some("built"));
+}
+
+#[test]
 fn an_engine_that_is_not_there_is_refused_by_name_and_with_the_reason() {
     let tensorrt = ENGINE.replacen("ort-cuda", "ort-tensorrt", 1);
     let found: Vec<EngineRule> = broken(&tensorrt);
@@ -95,6 +108,9 @@ fn an_engine_that_is_not_there_is_refused_by_name_and_with_the_reason() {
 fn what_an_engine_cannot_have_or_run_beside_is_refused_by_its_rule() {
     let of_cores = ENGINE.replacen("tpcs = 2\n", "cores = [3]\n", 1);
     assert!(matches!(broken(&of_cores)[..], [DeviceRule::NoTpcs]));
+
+    let given = ENGINE.replacen("[daemon]", "[daemon]\nengines = \"built\"", 1);
+    assert!(matches!(broken(&given)[..], [EngineRule::Unused]));
 
     let led_together = ENGINE
         .replacen("tpcs = 4", "tpcs = 4\ncores = [2]", 1)
