@@ -24,7 +24,7 @@ for name in $(python3 "$here/tests.py" --list); do
   [ -n "$file" ] && install -s -m 755 "$file" "$work/bin/tests/$name"
 done
 tar -C "$work/bin" -c . | xz -T0 --lzma2=preset=$level,dict=128MiB >"$to/bin.tar.xz"
-install -m 755 -t "$to" "$here/first-light.sh" "$here/daemon.sh" "$here/tests.py"
+install -m 755 -t "$to" "$here/first-light.sh" "$here/daemon.sh" "$here/engines.sh" "$here/tests.py"
 "$target/$profile/punctual" compile "$repo/runtime/compile/tests/networks/dynamo.onnx" --normalise imagenet --answer classes \
   -o "$to/small.punctual" >/dev/null
 git -C "$repo" rev-parse HEAD >"$to/commit"; printf '%s\n%s\n' "$repo" "$target" >"$to/built-at"

@@ -10,7 +10,7 @@
 set -u
 repo=$PWD
 : "${OUT:=$PWD/out}" "${BUDGET:=570}" "${REHEARSAL:=}"
-: "${PARTS:=facts detect first daemon conformance tests bench}"
+: "${PARTS:=facts detect first daemon conformance tests engines bench}"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=${WORK:-$(mktemp -d)/first-light}; began=$SECONDS
 mkdir -p "$OUT" "$work/bin" "$work/parts" || exit 1
@@ -97,6 +97,7 @@ part_first() {
   sed -n '/^step  *verdict/,$p' "$work/parts/first-light.txt" | head -n 60 | tee -a "$summary"
 }
 part_daemon() { try daemon 180 bash "$here/daemon.sh" "$work" "$repo" "${REHEARSAL:-}" ||:; grep '^== ' "$work/parts/daemon.txt" | tee -a "$summary"; }
+part_engines() { try engines 120 bash "$here/engines.sh" "$work" "$repo" ||:; grep '^== ' "$work/parts/engines.txt" | tee -a "$summary"; }
 # Steps of the whole measurement, each by itself: what hangs costs itself alone.
 bench() { try "bench-$1" "$2" punctual bench gpu --out "$work/bench" --only "$1" $quick ||:; grep -h -E '^\[.*(failed|not measured):' "$work/parts/bench-$1.txt" | sed 's/^/    /' | cut -c 1-300 | tee -a "$summary"; }
 part_conformance() { bench conformance 75; bench numerics 75; bench networks 75; }

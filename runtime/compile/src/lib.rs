@@ -46,7 +46,7 @@ pub use report::{
     StageReport, ThresholdReport,
 };
 pub use unsupported::{NodeProblem, Unsupported};
-pub use write::{StageFile, WriteError, stage_to_onnx, tensor_name};
+pub use write::{StageFile, WriteError, batch_to_onnx, engine_to_onnx, stage_to_onnx, tensor_name};
 
 use draft::Draft;
 use error::{CALIBRATION_BYTES_MAX, ONNX_BYTES_MAX};

@@ -274,8 +274,13 @@ pub mod attribute {
 
     #[must_use]
     pub fn text(name: &str, value: &str) -> AttributeProto {
+        bytes(name, value.as_bytes().to_vec())
+    }
+
+    #[must_use]
+    pub fn bytes(name: &str, value: Vec<u8>) -> AttributeProto {
         AttributeProto {
-            s: Some(value.as_bytes().to_vec()),
+            s: Some(value),
             ..of_type(name, attribute_type::STRING)
         }
     }

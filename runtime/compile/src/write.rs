@@ -2,7 +2,7 @@
 //! compare them with ours on the same fused network.
 //!
 //! Tensors keep their four dimensions (batch, channels, rows, columns), a vector of features being an
-//! image of one pixel; tensor `i` is called `t{i}`. The batch size is left open.
+//! image of one pixel; tensor `i` is called `t{i}`. The batch size is left open, unless one is asked for.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use punctual_model::{
 use punctual_types::Activation;
 use thiserror::Error;
 
-use crate::schema::attribute::{float, int};
+use crate::schema::attribute::{bytes, float, int, text};
 use crate::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
     ValueInfoProto, data_type,
@@ -83,6 +83,66 @@ pub fn tensor_name(tensor: TensorId) -> String {
 /// # Panics
 /// If the network is not valid or has no such stage.
 pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<StageFile<'_>, WriteError> {
+    write(network, stage, None)
+}
+
+/// The same for batches of this size only: engines choose by it.
+///
+/// # Errors
+/// As [`stage_to_onnx`].
+///
+/// # Panics
+/// As [`stage_to_onnx`].
+pub fn batch_to_onnx(
+    network: &Network,
+    stage: usize,
+    batch: u8,
+) -> Result<StageFile<'_>, WriteError> {
+    write(network, stage, Some(i64::from(batch)))
+}
+
+/// The same as one node, `EPContext`, that holds an engine which TensorRT built from the file of
+/// [`batch_to_onnx`]: its tensors have the same names.
+///
+/// # Errors
+/// As [`stage_to_onnx`].
+///
+/// # Panics
+/// As [`stage_to_onnx`].
+pub fn engine_to_onnx(
+    network: &Network,
+    stage: usize,
+    batch: u8,
+    engine: Vec<u8>,
+) -> Result<Vec<u8>, WriteError> {
+    /// Where the library has the operator, and in which version.
+    const DOMAIN: (&str, i64) = ("com.microsoft", 1);
+    let file = batch_to_onnx(network, stage, batch)?;
+    let mut model = ModelProto::decode(&*file.onnx).expect("what was just written");
+    let graph = model.graph.as_mut().expect("what was just written");
+    let names = |of: &[ValueInfoProto]| of.iter().filter_map(|v| v.name.clone()).collect();
+    graph.initializer.clear();
+    graph.node = vec![NodeProto {
+        input: names(&graph.input),
+        output: names(&graph.output),
+        op_type: Some("EPContext".to_owned()),
+        domain: Some(DOMAIN.0.to_owned()),
+        attribute: vec![
+            int("main_context", 1),
+            int("embed_mode", 1),
+            bytes("ep_cache_context", engine),
+            text("source", "TensorrtExecutionProvider"),
+        ],
+        ..NodeProto::default()
+    }];
+    model.opset_import.push(OperatorSetIdProto {
+        domain: Some(DOMAIN.0.to_owned()),
+        version: Some(DOMAIN.1),
+    });
+    Ok(model.encode_to_vec())
+}
+
+fn write(network: &Network, stage: usize, batch: Option<i64>) -> Result<StageFile<'_>, WriteError> {
     let stage = &network.stages[stage];
     let mut writer = Writer {
         network,
@@ -105,9 +165,10 @@ pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<StageFile<'_>, W
         return Err(WriteError::of(&stage.operators[0]));
     }
     let inputs = stage.inputs.iter();
-    graph.input = inputs.map(|&id| declared(network, id)).collect();
+    let declared = |id| declared(network, id, batch);
+    graph.input = inputs.map(|&id| declared(id)).collect();
     let results = results(stage, &behind).into_iter();
-    graph.output = results.map(|id| declared(network, id)).collect();
+    graph.output = results.map(declared).collect();
     let model = ModelProto {
         ir_version: Some(IR_VERSION),
         graph: Some(graph),
@@ -144,10 +205,10 @@ fn once(tensors: impl Iterator<Item = TensorId>) -> Vec<TensorId> {
     tensors.filter(|&tensor| seen.insert(tensor)).collect()
 }
 
-fn declared(network: &Network, id: TensorId) -> ValueInfoProto {
+fn declared(network: &Network, id: TensorId, batch: Option<i64>) -> ValueInfoProto {
     let shape = network.tensors[id.index()];
     let sides = shape.sides().map(|side| Some(i64::from(side)));
-    let dims = [None].into_iter().chain(sides);
+    let dims = [batch].into_iter().chain(sides);
     ValueInfoProto::tensor(&tensor_name(id), data_type::FLOAT, dims)
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use punctual_core::{ModelId, PartitionId, PolicySpec as _, SPAN_MAX};
+use punctual_device::pool::Wait;
 use punctual_device::{
     CacheSpec, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider, Start,
     StartStep,
@@ -12,6 +13,7 @@ use punctual_device_cpu::CpuProvider;
 use punctual_device_cuda::kernel_padding::{KernelPaddingSpec, LaunchTimes};
 use punctual_device_cuda::{CudaDevice, CudaProvider, Watchdog};
 use punctual_device_ort::OrtDevice;
+use punctual_device_ort::gpu::EngineDevice;
 use punctual_kernels::Isa;
 use punctual_plan::{DeviceKind, LeaderWait, PartitionPlan, Plan};
 use punctual_platform::Doorbell;
@@ -35,7 +37,7 @@ impl Devices {
         let plan = &validated.plan;
         let mut kinds = Vec::new();
         let mut devices: Vec<Box<dyn HostedDevice + Send>> = Vec::new();
-        let mut gpu = None;
+        let mut gpu = GpuWatch::of(validated);
         for kind in DeviceKind::ALL.into_iter().filter(|kind| plan.needs(*kind)) {
             let part = Part::of(validated, kind);
             let (spec, bell) = (part.spec(), Arc::clone(bell));
@@ -44,7 +46,9 @@ impl Devices {
                 DeviceKind::Cpu => Box::new(CpuProvider::default().start(&spec, bell)?),
                 DeviceKind::Cuda => {
                     let device = start_gpu(validated, &spec, bell)?;
-                    gpu = GpuWatch::of(&device, validated);
+                    if let Some(gpu) = &mut gpu {
+                        gpu.watch(&device);
+                    }
                     Box::new(device)
                 }
                 DeviceKind::Ort => {
@@ -52,6 +56,13 @@ impl Devices {
                     let library =
                         library.expect("a plan with ONNX Runtime was made with its library");
                     Box::new(OrtDevice::start(library, &spec, bell)?)
+                }
+                DeviceKind::OrtCuda | DeviceKind::OrtTensorrt => {
+                    let device = start_engine(kind, validated, &spec, bell)?;
+                    if let Some(gpu) = &mut gpu {
+                        gpu.watch_engine(&device);
+                    }
+                    Box::new(device)
                 }
             });
         }
@@ -142,6 +153,33 @@ impl<'a> Part<'a> {
     }
 }
 
+fn start_engine(
+    kind: DeviceKind,
+    validated: &Validated,
+    spec: &DeviceSpec<'_>,
+    bell: Arc<Doorbell>,
+) -> Result<EngineDevice, StartupError> {
+    let engine = validated.devices.engines.get(&kind);
+    let engine = engine.expect("a plan with an engine was made with it");
+    let plan = &validated.plan;
+    let watchdog = Watchdog {
+        longest_ns: longest_ns(plan, kind),
+        ..Watchdog::default()
+    };
+    Ok(engine
+        .serving(watchdog, leaders_wait(plan))
+        .start(spec, bell)?)
+}
+
+/// How leaders wait for the GPU.
+fn leaders_wait(plan: &Plan) -> Wait {
+    wait(
+        plan.gpu
+            .as_ref()
+            .map_or(LeaderWait::Spin, |gpu| gpu.leader_wait),
+    )
+}
+
 fn start_gpu(
     validated: &Validated,
     spec: &DeviceSpec<'_>,
@@ -151,7 +189,7 @@ fn start_gpu(
     let gpu = gpu.expect("a plan with TPCs was made of a GPU");
     let provider = CudaProvider {
         watchdog: Watchdog {
-            longest_ns: longest_ns(&validated.plan),
+            longest_ns: longest_ns(&validated.plan, DeviceKind::Cuda),
             ..Watchdog::default()
         },
         // With fewer looks a stage takes no longer than its profile says, and still ends within itself, which is what
@@ -163,13 +201,10 @@ fn start_gpu(
             .filter_map(|m| m.look_stride)
             .max(),
         kernel_padding: kernel_padding(&validated.plan),
-        wait: wait(
-            validated
-                .plan
-                .gpu
-                .as_ref()
-                .map_or(LeaderWait::Spin, |gpu| gpu.leader_wait),
-        ),
+        wait: leaders_wait(&validated.plan),
+        shares_context: DeviceKind::ENGINES
+            .iter()
+            .any(|engine| validated.plan.needs(*engine)),
         ..gpu.provider(Vec::new())
     };
     Ok(provider.start(spec, bell)?)
@@ -209,12 +244,12 @@ fn tpcs(partition: &PartitionPlan) -> Range<u16> {
     }
 }
 
-/// The longest that each stage of each of the GPU's models was seen to take, in nanoseconds, at its
+/// The longest that each stage of each of a device's models was seen to take, in nanoseconds, at its
 /// largest batch on the slowest of the partitions that run it.
-fn longest_ns(plan: &Plan) -> Vec<Vec<u64>> {
+fn longest_ns(plan: &Plan, device: DeviceKind) -> Vec<Vec<u64>> {
     let models = plan.models.iter().zip(&plan.scheduler.models);
-    let on_gpu = models.filter(|(model, _)| model.device == DeviceKind::Cuda);
-    on_gpu
+    let on_device = models.filter(|(model, _)| model.device == device);
+    on_device
         .map(|(_, config)| {
             let stages = config.stages.iter().map(|stage| {
                 let times = stage.times.iter().flat_map(|time| &time.on);

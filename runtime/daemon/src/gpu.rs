@@ -1,5 +1,7 @@
 //! The GPU, for plans that ask for a part of it: looked at before the plan is made, never otherwise.
 
+use std::collections::BTreeMap;
+
 use punctual_device::Provider;
 use punctual_device::pool::Wait;
 use punctual_device_cuda::driver::{Driver, OpenError};
@@ -86,6 +88,7 @@ impl Gpu {
             kernel_padding: KernelPaddingSpec::default(),
             wait: Wait::Spin,
             look_stride: None,
+            shares_context: false,
         }
     }
 
@@ -113,6 +116,7 @@ impl Gpu {
             memory_bytes: facts.memory_bytes,
             integrated: facts.integrated,
             page_bytes: u64::from(PAGE_BYTES),
+            engines: BTreeMap::new(),
         }
     }
 }

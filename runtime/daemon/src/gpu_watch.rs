@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::{Counters, CudaDevice, FaultLog, Loss, LossWatch};
+use punctual_device_ort::gpu::EngineDevice;
 use punctual_events::DaemonEvent;
 use punctual_plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -54,16 +55,19 @@ pub struct GpuWatch {
     machine: String,
     mechanism: Mechanism,
     tpcs: u64,
+    /// Of the device that runs our kernels; zeros without one.
     counters: Arc<Counters>,
-    faults: FaultLog,
-    loss: LossWatch,
+    /// Of the same.
+    faults: Option<FaultLog>,
+    /// Of each device on it.
+    losses: Vec<LossWatch>,
     /// Of the faults, those that were told.
     told: usize,
 }
 
 impl GpuWatch {
-    /// None if the plan was made without one.
-    pub fn of(device: &CudaDevice, validated: &Validated) -> Option<Self> {
+    /// Without any device; none if the plan was made without a GPU.
+    pub fn of(validated: &Validated) -> Option<Self> {
         let gpu = validated.devices.gpu.as_ref()?;
         let granted = validated
             .plan
@@ -75,11 +79,23 @@ impl GpuWatch {
             machine: gpu.host().machine,
             mechanism: gpu.offer.mechanism(),
             tpcs: granted.sum(),
-            counters: device.counters(),
-            faults: device.fault_log(),
-            loss: device.loss_watch(),
+            counters: Arc::default(),
+            faults: None,
+            losses: Vec::new(),
             told: 0,
         })
+    }
+
+    /// From now on also sees the device that runs our kernels.
+    pub fn watch(&mut self, device: &CudaDevice) {
+        self.counters = device.counters();
+        self.faults = Some(device.fault_log());
+        self.losses.push(device.loss_watch());
+    }
+
+    /// From now on also sees an engine, which is not restarted after a fault.
+    pub fn watch_engine(&mut self, device: &EngineDevice) {
+        self.losses.push(device.loss_watch());
     }
 
     /// What was granted: of the device, and of each of its partitions.
@@ -129,12 +145,15 @@ impl GpuWatch {
 
     /// Why the process can no longer use the device, if so. To be asked now and then.
     pub fn loss(&self) -> Option<Loss> {
-        self.loss.loss()
+        self.losses.iter().find_map(LossWatch::loss)
     }
 
     /// Says what faults the device had since the last time.
     pub fn tell_faults(&mut self, mut say: impl FnMut(&DaemonEvent)) {
-        let faults = self.faults.read();
+        let Some(faults) = &self.faults else {
+            return;
+        };
+        let faults = faults.read();
         for fault in &faults[self.told.min(faults.len())..] {
             let fault = fault.to_string();
             say(&DaemonEvent::GpuFault { fault });

@@ -41,7 +41,7 @@ mod introduction;
 mod last_good;
 mod limits;
 mod looking;
-mod lookup;
+pub mod lookup;
 mod managed_thread;
 mod manager;
 mod messages;

@@ -46,7 +46,7 @@ pub mod weights;
 mod workspaces;
 
 pub use counters::{Counters, Counts};
-pub use device::{CudaDevice, FaultLog, LossWatch};
+pub use device::{CudaDevice, FaultLog, LossNotice, LossWatch};
 pub use faults::{DeviceError, Loss};
 pub use kernels::{KernelError, Kernels};
 pub use partition::Division;

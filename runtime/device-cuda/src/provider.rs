@@ -38,6 +38,8 @@ pub struct CudaProvider {
     pub wait: Wait,
     /// At how many tiles launches look once whether they are preempted. None: as is usual on such a GPU.
     pub look_stride: Option<NonZeroU8>,
+    /// Whether others of this process use the GPU's primary context.
+    pub shares_context: bool,
 }
 
 impl Provider for CudaProvider {
@@ -186,6 +188,7 @@ impl Provider for CudaProvider {
             watchdog: self.watchdog.clone(),
             wait: self.wait,
             kernel_padding: self.kernel_padding.clone(),
+            shares_context: self.shares_context,
             ..CudaSpec::default()
         };
         CudaDevice::start(self.driver, spec, &cuda, report)

@@ -26,6 +26,9 @@ pub struct CudaSpec {
     pub wait: Wait,
     /// When a stage is taken to hang.
     pub watchdog: Watchdog,
+    /// Whether others of this process use the GPU's primary context: then it is not reset, and the first fault loses the
+    /// device.
+    pub shares_context: bool,
 }
 
 /// 16 MiB (Clockwork's).
@@ -42,6 +45,7 @@ impl Default for CudaSpec {
             queue: QueueSpec::default(),
             wait: Wait::Spin,
             watchdog: Watchdog::default(),
+            shares_context: false,
         }
     }
 }

@@ -13,16 +13,18 @@
 //! - Detections and best scores, which ONNX has no operators for, run behind the session, on the CPU device's kernels and on
 //!   the partition's first core alone.
 //! - Transformers and quantised operators are not written as ONNX ([`punctual_compile::WriteError`]).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod device;
 mod engine;
 mod error;
 mod file;
+pub mod gpu;
 mod library;
 mod part;
 mod places;
 mod provider;
+mod results;
 mod stage;
 mod tail;
 mod threads;
@@ -30,7 +32,7 @@ mod threads;
 pub use device::OrtDevice;
 pub use error::StartError;
 pub use file::{FileError, OnnxFile};
-pub use library::{Library, LibraryError, PATH_VARIABLE, named};
+pub use library::{Library, LibraryError, PATH_VARIABLE, file_bytes, named};
 pub use ort::Error as OrtError;
 pub use part::{Part, Values};
 use places::Places;

@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use ort::environment::Environment;
 use thiserror::Error;
 
+use crate::gpu::GpuEngine;
+
 /// Names the library's file, when no other path is given.
 pub const PATH_VARIABLE: &str = "ORT_DYLIB_PATH";
 
@@ -89,6 +91,28 @@ pub fn named() -> Option<PathBuf> {
     std::env::var_os(PATH_VARIABLE)
         .filter(|path| !path.is_empty())
         .map(PathBuf::from)
+}
+
+/// Bytes of its file, and of those that it loads for an engine on the GPU. The vendor's libraries are wherever they were
+/// installed, and do not count.
+#[must_use]
+pub fn file_bytes(engine: Option<GpuEngine>) -> u64 {
+    let Some(library) = named() else {
+        return 0;
+    };
+    let providers: &[&str] = match engine {
+        None => return bytes_of(&library),
+        Some(GpuEngine::Cuda) => &["shared", "cuda"],
+        Some(GpuEngine::Tensorrt) => &["shared", "cuda", "tensorrt"],
+    };
+    let files = providers
+        .iter()
+        .map(|name| library.with_file_name(format!("libonnxruntime_providers_{name}.so")));
+    bytes_of(&library) + files.map(|file| bytes_of(&file)).sum::<u64>()
+}
+
+fn bytes_of(file: &Path) -> u64 {
+    file.metadata().map_or(0, |file| file.len())
 }
 
 #[cfg(test)]

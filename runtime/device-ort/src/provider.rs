@@ -54,33 +54,37 @@ impl Provider for OrtProvider {
         on_last_cores(&self.cores, sizes).ok_or(StartError::Units { units, cores })
     }
 
-    /// Of weights and workspaces an estimate: how much the library takes for itself it does not tell.
     fn footprint(&self, network: &Network, batches: &[u8], _: u8) -> Result<Footprint, StartError> {
-        for stage in 0..network.stages.len() {
-            stage_to_onnx(network, stage)?;
-        }
-        let bytes = |floats: usize| (floats * size_of::<f32>()) as u64;
-        // As they come in the file, and as the library lays them out again.
-        let weights = 2 * bytes(network.weights.len());
-        let batch_max = batches.iter().copied().max().unwrap_or(1);
-        let elements = |id: punctual_model::TensorId| network.tensors[id.index()].elements();
-        let staged = network.stages.iter().map(|stage| {
-            let inside = stage.operators.iter().map(|operator| operator.output);
-            let taken = stage.inputs.iter().copied().chain(inside);
-            taken.map(elements).sum::<u64>()
-        });
-        let largest = staged.max().unwrap_or(0) as usize;
-        Ok(Footprint {
-            weights,
-            request: bytes(Places::new(network).floats),
-            workspace: [bytes(largest) * u64::from(batch_max); BATCH_MAX],
-            output_batches: 0,
-        })
+        footprint(network, batches)
     }
 
     fn start(&self, spec: &DeviceSpec<'_>, report: Arc<Doorbell>) -> Result<OrtDevice, StartError> {
         OrtDevice::start(self.library, spec, report)
     }
+}
+
+/// Of weights and workspaces an estimate: how much the library takes for itself it does not tell.
+pub(crate) fn footprint(network: &Network, batches: &[u8]) -> Result<Footprint, StartError> {
+    for stage in 0..network.stages.len() {
+        stage_to_onnx(network, stage)?;
+    }
+    let bytes = |floats: usize| (floats * size_of::<f32>()) as u64;
+    // As they come in the file, and as the library lays them out again.
+    let weights = 2 * bytes(network.weights.len());
+    let batch_max = batches.iter().copied().max().unwrap_or(1);
+    let elements = |id: punctual_model::TensorId| network.tensors[id.index()].elements();
+    let staged = network.stages.iter().map(|stage| {
+        let inside = stage.operators.iter().map(|operator| operator.output);
+        let taken = stage.inputs.iter().copied().chain(inside);
+        taken.map(elements).sum::<u64>()
+    });
+    let largest = staged.max().unwrap_or(0) as usize;
+    Ok(Footprint {
+        weights,
+        request: bytes(Places::new(network).floats),
+        workspace: [bytes(largest) * u64::from(batch_max); BATCH_MAX],
+        output_batches: 0,
+    })
 }
 
 /// What stages are measured on with this library, for the key of a profile.

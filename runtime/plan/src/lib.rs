@@ -30,9 +30,10 @@ pub use budget::{
 };
 pub use elsewhere::ElsewhereRule;
 pub use inputs::{
-    Accounts, BATCH_SIZES, Board, Candidate, DeviceKind, Difference, Fact, Gpu, GpuHost, Host,
-    HostCores, Nearness, OrtHost, PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice,
-    PolicyRule, PowerMode, ProfileInput, Releases, Source, UnknownSource, WrittenPolicyError,
+    Accounts, BATCH_SIZES, Board, Candidate, DeviceKind, Difference, EngineHost, Fact, Gpu,
+    GpuHost, Host, HostCores, Nearness, OrtHost, PUBLISHED, PackageInput, PlanInputs, Policies,
+    PolicyChoice, PolicyRule, PowerMode, ProfileInput, Releases, Source, UnknownSource,
+    WrittenPolicyError,
 };
 pub use manifest::{
     Defaulted, LeaderWait, METRICS_SUFFIX, Margins, Payloads, RecorderMode, RecorderPlan,
@@ -42,10 +43,10 @@ pub use needs::{ModelNeeds, Needs, PartitionNeeds};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
 pub use read::{Files, NoSuchBoard, PackageCheck, beside, inside, read_profile};
 pub use resolve::{
-    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FillRule, FrameNeeds,
-    FramePlan, FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan,
-    PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule, Reservation, Role, TaskRule,
-    ThreadPlan, UnitUse, VectorPlan, VectorRule,
+    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EngineRule, EntryPlan, FillRule,
+    FrameNeeds, FramePlan, FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule,
+    PartitionPlan, PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule, Reservation, Role,
+    TaskRule, ThreadPlan, UnitUse, VectorPlan, VectorRule,
 };
 pub use versions::{Choice, PassedOver, Version, WhyNot, newest, versions};
 

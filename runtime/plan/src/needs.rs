@@ -17,6 +17,8 @@ pub struct Needs {
     pub board: String,
     /// The power mode, if it says one.
     pub power_mode: Option<String>,
+    /// The folder of engines that the user has built, as in the manifest: relative to the manifest's folder.
+    pub engines: Option<String>,
     /// How leaders of partitions of the GPU wait.
     pub leader_wait: LeaderWait,
     pub models: Vec<ModelNeeds>,
@@ -85,6 +87,7 @@ impl Needs {
                 .power_mode
                 .as_ref()
                 .map(|at| at.value.clone()),
+            engines: manifest.daemon.engines.as_ref().map(|at| at.value.clone()),
             leader_wait: manifest.daemon.leaders.wait,
             models: of_models(&widths, &mut problems),
             partitions: of_partitions(&widths),
@@ -140,8 +143,8 @@ impl Widths<'_> {
         let generated = places::generated(choice, &homes).into_iter();
         let generated = generated.filter(|range| range.device == device);
         let written = manifest.places.iter().filter_map(|place| match device {
-            DeviceKind::Cuda => place.tpcs.as_ref()?.value.get(1).copied(),
-            DeviceKind::Cpu | DeviceKind::Ort => Some(place.cores.as_ref()?.value.len() as u64),
+            _ if device.runs_on_cores() => Some(place.cores.as_ref()?.value.len() as u64),
+            _ => place.tpcs.as_ref()?.value.get(1).copied(),
         });
         let widths = generated.map(|range| u64::from(range.units.count));
         let mut widths: Vec<u64> = widths.chain(written).collect();

@@ -8,7 +8,9 @@ use punctual_diagnostics::{Diagnostics, Invalid, Place, Problems, Rule, read_tex
 use punctual_model::{Package, PackageError, Profile};
 use thiserror::Error;
 
-use crate::inputs::{Board, Conditions, Host, PackageInput, PlanInputs, Policies, ProfileInput};
+use crate::inputs::{
+    Board, Conditions, DeviceKind, Host, PackageInput, PlanInputs, Policies, ProfileInput,
+};
 use crate::manifest::{self, Manifest};
 use crate::versions::{self, Chosen, Servable};
 
@@ -120,7 +122,7 @@ fn below_root(path: &Path) -> PathBuf {
 impl PlanInputs {
     /// Reads a manifest, its board, the packages that it names, and profiles: those given, or if
     /// none is, those inside each package, then those next to it (`signs.punctual`:
-    /// `signs.profile.json`, `signs.gpu.profile.json` of the GPU, `signs.ort.profile.json` of ONNX Runtime). The board is
+    /// `signs.profile.json`, `signs.gpu.profile.json` of the GPU, and of ONNX Runtime `signs.ort.profile.json`, `signs.ort-cuda.profile.json` and `signs.ort-tensorrt.profile.json`). The board is
     /// one that is part of the program, or else the file `boards/NAME.toml` next to the manifest. `policies` are
     /// those that the manifest may name. A package that is a folder is the newest version in it that can be served.
     pub fn read(
@@ -280,8 +282,7 @@ pub(crate) fn of_packages(packages: &[PackageInput], files: &Files) -> Vec<Profi
 
 /// The profiles that lie next to the package at `path`, whichever package they are of.
 pub fn beside(path: &Path) -> Vec<ProfileInput> {
-    let files = ["profile.json", "gpu.profile.json", "ort.profile.json"]
-        .map(|kind| path.with_extension(kind));
+    let files = DeviceKind::ALL.map(|kind| path.with_extension(kind.profile_file()));
     let there = files.into_iter().filter(|file| file.exists());
     there.map(read_profile).collect()
 }

@@ -105,6 +105,7 @@ impl Bench {
                 kernel_padding: KernelPaddingSpec::default(),
                 wait: Wait::Spin,
                 look_stride: None,
+                shares_context: false,
             },
             request: Request {
                 batches: vec![1, 3],

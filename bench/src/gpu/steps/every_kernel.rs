@@ -122,6 +122,7 @@ fn provider(session: &Session<'_>) -> Result<CudaProvider, StepError> {
         kernel_padding: KernelPaddingSpec::default(),
         wait: spec.wait,
         look_stride: None,
+        shares_context: false,
     })
 }
 

@@ -4,8 +4,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use punctual_compile::CompileReport;
+use punctual_device_ort::StartError;
+use punctual_device_ort::gpu::StageToBuild;
 use punctual_model::{AnswerKind, FORMAT_VERSION, LANES, Package, PackageError, Profile};
-use punctual_plan::{ProfileInput, beside, inside};
+use punctual_plan::{BATCH_SIZES, ProfileInput, beside, inside};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_report::{Column, Table, WIDTH};
@@ -20,10 +22,14 @@ EXAMPLES:
   punctual inspect signs.punctual
   punctual inspect models/signs/signs.punctual --json
   punctual inspect signs.punctual --json | jq '.exits[0].outputs'
+  punctual inspect signs.punctual --stages signs-stages
 
 Shows what a client sends with each frame and gets at each exit, what each stage costs, for which vectors
 the weights are packed, and the profiles in the package and beside it. Verifies every hash in the
 file. Changes nothing.
+
+With --stages, writes each stage at each batch size as an ONNX file instead: what `trtexec --onnx=FILE --saveEngine=...` builds
+engines from that `device = \"ort-tensorrt\"` runs (manifest: `engines`). The name ends in the hash of the content; keep it.
 
 The package's hash names its content: packages of equal hash are equal, but for their profiles. Plans name a
 package by it. `timing` names what of it determines how long its stages take, which is all but weights, names and calibration
@@ -39,14 +45,17 @@ the same weights, or null. Weights that several operators have count once. `conf
 null. `pages`: null if weights are packed at start. `profile`: as `punctual profile` writes it, or the
 `problem` with the file. `current`: whether it holds for this package.
 
-TERMINATION CODES: 0 done; 3 the file is no package, is damaged, or has another format version; 4 it is
-missing or unreadable.")]
+TERMINATION CODES: 0 done; 3 the file is no package, is damaged, or has another format version, or a stage has no form in ONNX; 4 it is
+missing or unreadable, or a file cannot be written.")]
 pub struct Options {
     /// The package.
     package: PathBuf,
     /// Print it as JSON.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "stages")]
     json: bool,
+    /// Write the stages as ONNX files into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    stages: Option<PathBuf>,
 }
 
 /// Why there is nothing to show.
@@ -58,6 +67,13 @@ pub enum Error {
     #[error("{path}: {source}", path = path.display())]
     Package { path: PathBuf, source: PackageError },
     #[error(transparent)]
+    Stage(#[from] StartError),
+    #[error("cannot write {path}: {source}", path = path.display())]
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(transparent)]
     Output(#[from] OutputError),
 }
 
@@ -65,8 +81,8 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Output(error) => error.termination(),
-            Self::File(_) => Termination::File,
-            Self::Package { .. } => Termination::BadInput,
+            Self::File(_) | Self::Write { .. } => Termination::File,
+            Self::Package { .. } | Self::Stage(_) => Termination::BadInput,
         }
     }
 }
@@ -74,18 +90,42 @@ impl Terminates for Error {
 /// Verifies the package and prints what it holds.
 pub fn run(options: &Options) -> Result<(), Error> {
     let path = &options.package;
-    let inspected = Inspected::read(path).map_err(|source| match source {
+    let failed = |source| match source {
         PackageError::File { .. } => Error::File(source),
         _ => Error::Package {
             path: path.clone(),
             source,
         },
-    })?;
+    };
+    if let Some(folder) = &options.stages {
+        let package = Package::read(path).map_err(failed)?;
+        return write_stages(&package, folder);
+    }
+    let inspected = Inspected::read(path).map_err(failed)?;
     if options.json {
         let json = serde_json::to_string_pretty(&inspected).expect("plain data always serialises");
         output::line(json)?;
     } else {
         output::text(format_args!("{inspected:0$}", output::width()))?;
+    }
+    Ok(())
+}
+
+/// Writes the stages at all batch sizes as ONNX files, and says which.
+fn write_stages(package: &Package, folder: &Path) -> Result<(), Error> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Write { path, source }
+    };
+    std::fs::create_dir_all(folder).map_err(failed(folder))?;
+    let network = package.network();
+    for stage in 0..network.stages.len() {
+        for batch in BATCH_SIZES {
+            let stage = StageToBuild::new(network, stage, batch)?;
+            let path = folder.join(format!("{}.onnx", stage.name));
+            std::fs::write(&path, stage.onnx).map_err(failed(&path))?;
+            output::line(path.display())?;
+        }
     }
     Ok(())
 }

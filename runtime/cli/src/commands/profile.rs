@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use punctual_daemon::gpu::{Gpu, GpuError, wait};
 use punctual_daemon::host;
+use punctual_daemon::lookup::{EngineError, Wanted, engine};
 use punctual_device::Provider;
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_device_cpu::{CpuProvider, ONE_CORE};
 use punctual_device_cuda::CudaProvider;
+use punctual_device_ort::gpu::EngineProvider;
 use punctual_device_ort::{Library, LibraryError, OrtProvider};
 use punctual_model::{Disagreement, Package, PackageError, Profile, ProfileError, StageProfile};
 use punctual_plan::{Board, DeviceKind, Diagnostics, Files, Needs, Policies, newest};
@@ -43,7 +45,7 @@ weights will have taken the caches. The profile is written beside the package
 it: a package may carry the profiles of many boards. Its hash stays. A profile holds for other weights of the same network, too:
 one that was trained or calibrated again need not be measured again. Stages on partitions of the GPU are
 measured there, by TPCs, and have a profile of their own (signs.gpu.profile.json); so have stages that
-ONNX Runtime runs (signs.ort.profile.json). On the GPU it is measured first how often launches may look whether they are
+ONNX Runtime runs (signs.ort.profile.json; on the GPU signs.ort-cuda.profile.json, signs.ort-tensorrt.profile.json). On the GPU it is measured first how often launches may look whether they are
 preempted: the profile keeps it (look_stride), and the daemon runs with it.
 With --beside, each stage is measured a second time while all other compute units of the manifest's
 partitions are busy with stages of the largest other network; `factor` is how many times as long it takes
@@ -104,6 +106,8 @@ pub enum Error {
     MeasureGpu(#[from] MeasureError<punctual_device_cuda::StartError>),
     #[error("the manifest has partitions with `device = \"ort\"`: {0}")]
     Ort(#[from] LibraryError),
+    #[error("the manifest has partitions of the GPU that an engine runs: {0}")]
+    Engine(#[from] EngineError),
     #[error(transparent)]
     MeasureOrt(#[from] MeasureError<punctual_device_ort::StartError>),
     /// Its profile was written, so that the daemon refuses it.
@@ -136,6 +140,7 @@ impl Terminates for Error {
             | Self::MeasureGpu(_)
             | Self::Gpu(_)
             | Self::Ort(_)
+            | Self::Engine(_)
             | Self::MeasureOrt(_) => Termination::Resources,
         }
     }
@@ -169,8 +174,16 @@ fn measure_all(options: &Options, path: &Path, policies: &Policies) -> Result<()
     warn_of(&seen, &cores);
     // Before minutes are spent on the cores.
     let is_on = |device| move |package: &PackageNeeds| package.sizes.contains_key(&device);
-    let gpu = packages.iter().any(is_on(DeviceKind::Cuda));
+    let on_gpu = DeviceKind::ALL.into_iter();
+    let mut on_gpu = on_gpu.filter(|device| !device.runs_on_cores());
+    let gpu = on_gpu.any(|device| packages.iter().any(is_on(device)));
     let gpu = gpu.then(Gpu::look).transpose()?;
+    let brought = needs.engines.as_ref();
+    let brought = brought.map(|engines| path.parent().unwrap_or(Path::new("")).join(engines));
+    let engines = match &gpu {
+        Some(gpu) => engines(gpu, &needs, &packages, &cores, brought.as_deref())?,
+        None => Vec::new(),
+    };
     let ort = packages.iter().any(is_on(DeviceKind::Ort));
     let ort = ort.then(|| Library::load(None)).transpose()?;
     let ort = ort.map(|library| OrtProvider {
@@ -183,12 +196,42 @@ fn measure_all(options: &Options, path: &Path, policies: &Policies) -> Result<()
         needs: &needs,
         packages: &packages,
     };
-    run.measure_all(&cores, gpu.as_ref(), ort.as_ref())?;
+    run.measure_all(&cores, gpu.as_ref(), &engines, ort.as_ref())?;
     // Its times may have been another program's: of those that came since.
     let mut later = rivals::here().since(&seen);
     later.unseen = None;
     warn_of(&later, &cores);
     Ok(())
+}
+
+/// What measures on the GPU, with leaders as the manifest wants them.
+fn on_gpu(gpu: &Gpu, needs: &Needs, cores: &[usize]) -> CudaProvider {
+    // Interrupts are mostly served by the first cores.
+    let leaders = cores.iter().rev().copied().collect();
+    CudaProvider {
+        wait: wait(needs.leader_wait),
+        ..gpu.provider(leaders)
+    }
+}
+
+/// The engines on the GPU that packages need.
+fn engines(
+    gpu: &Gpu,
+    needs: &Needs,
+    packages: &[PackageNeeds],
+    cores: &[usize],
+    brought: Option<&Path>,
+) -> Result<Vec<(DeviceKind, EngineProvider)>, Error> {
+    let mut engines = Vec::new();
+    for device in DeviceKind::ENGINES {
+        let mut packages = packages.iter();
+        if packages.any(|package| package.sizes.contains_key(&device))
+            && let Some(engine) = engine(Wanted { device, brought }, on_gpu(gpu, needs, cores))
+        {
+            engines.push((device, engine?));
+        }
+    }
+    Ok(engines)
 }
 
 /// Says who may keep the cores that are measured from the stages there.
@@ -230,6 +273,7 @@ impl Run<'_> {
         &self,
         cores: &[usize],
         gpu: Option<&Gpu>,
+        engines: &[(DeviceKind, EngineProvider)],
         ort: Option<&OrtProvider>,
     ) -> Result<(), Error> {
         let every = self.options.every;
@@ -247,16 +291,16 @@ impl Run<'_> {
             },
         )?;
         if let Some(gpu) = gpu {
-            // Interrupts are mostly served by the first cores.
-            let leaders = cores.iter().rev().copied().collect();
             let granularity = gpu.offer.granularity();
             let change = |sizes: &mut Sizes| {
                 sizes.every_if(every, 1..=gpu.offer.tpcs().min(255) as u8);
                 let granted = |units: &u8| u16::from(*units).is_multiple_of(granularity);
                 sizes.units.retain(granted);
             };
-            let mut provider = gpu.provider(leaders);
-            provider.wait = wait(self.needs.leader_wait);
+            let mut provider = on_gpu(gpu, self.needs, cores);
+            for (device, engine) in engines {
+                self.measure(engine, *device, has_units, change)?;
+            }
             provider.look_stride = self.look_stride(&provider, change)?;
             self.measure(&provider, DeviceKind::Cuda, has_units, change)?;
         }
@@ -302,7 +346,7 @@ impl Run<'_> {
                 let kept = keep(
                     profile,
                     &job.file,
-                    beside(device),
+                    device.profile_file(),
                     self.options.into_packages,
                 )?;
                 output::text(format_args!(
@@ -361,15 +405,6 @@ impl Run<'_> {
             package,
             request,
         })
-    }
-}
-
-/// The end of the name of a device's profile file, which lies next to the package.
-const fn beside(device: DeviceKind) -> &'static str {
-    match device {
-        DeviceKind::Cpu => "profile.json",
-        DeviceKind::Cuda => "gpu.profile.json",
-        DeviceKind::Ort => "ort.profile.json",
     }
 }
 

@@ -55,6 +55,37 @@ fn assert_lines(text: &str, lines: &[&str]) {
     }
 }
 
+/// An engine keeps the name of the file that it was built from, by which it is found.
+#[test]
+fn the_stages_are_written_as_files_whose_names_follow_from_their_content() {
+    let folder = scratch("stages");
+    let file = signs(&folder);
+    let stages = Package::read(&file).expect("a package");
+    let stages = stages.network().stages.len();
+    let written = || {
+        let into = folder.join("stages");
+        let into = into.to_str().expect("text");
+        let output = punctual(&["inspect", "--stages", into], &file);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let said = String::from_utf8(output.stdout).expect("text");
+        let files: Vec<PathBuf> = said.lines().map(PathBuf::from).collect();
+        assert!(files.iter().all(|file| file.exists()), "{said}");
+        files
+    };
+    let first = written();
+    assert_eq!(first.len(), 4 * stages);
+    assert_eq!(written(), first);
+    let name = first[0].file_name().expect("a name").to_string_lossy();
+    assert!(name.starts_with("signs.stage0.batch1."), "{name}");
+    let mut hashes: Vec<_> = first
+        .iter()
+        .map(|file| fs::read(file).expect("a file"))
+        .collect();
+    hashes.sort();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 4 * stages);
+}
+
 #[test]
 fn a_classifier_is_shown_with_its_input_classes_exits_stages_and_hash() {
     let file = signs(&scratch("signs"));

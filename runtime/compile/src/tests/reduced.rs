@@ -9,8 +9,10 @@ use punctual_types::{BoxForm, Element, Random};
 
 use super::builder::{Onnx, int, ints_of};
 use super::options;
-use crate::schema::ModelProto;
-use crate::{CompileOptions, Compiled, compile, stage_to_onnx, tensor_name};
+use crate::schema::{ModelProto, ValueInfoProto};
+use crate::{
+    CompileOptions, Compiled, batch_to_onnx, compile, engine_to_onnx, stage_to_onnx, tensor_name,
+};
 
 /// The options of all tests here: what is declared, as on the command line.
 fn declaring(reductions: &[&str], detections: Option<&str>) -> CompileOptions {
@@ -210,6 +212,52 @@ fn a_stages_file_ends_where_its_reductions_begin() {
     let outputs = model.graph.expect("a graph").output.into_iter();
     let outputs: Vec<String> = outputs.filter_map(|output| output.name).collect();
     assert_eq!(outputs, read.map(tensor_name));
+}
+
+#[test]
+fn an_engine_of_a_stage_is_one_node_with_the_tensors_of_its_file() {
+    let compiled = compiled_as(
+        &detector().output("boxes").output("scores"),
+        &declaring(&[], None),
+    );
+    let network = compiled.package.network();
+    let file = batch_to_onnx(network, 0, 2).expect("it can be written");
+    let engine = engine_to_onnx(network, 0, 2, b"an engine".to_vec()).expect("it can be written");
+    let graph = |onnx: &[u8]| {
+        let model = ModelProto::decode(onnx).expect("a model");
+        (model.graph.expect("a graph"), model.opset_import)
+    };
+    let ((of_file, _), (of_engine, opsets)) = (graph(&file.onnx), graph(&engine));
+    assert_eq!(of_engine.input, of_file.input);
+    assert_eq!(of_engine.output, of_file.output);
+    assert!(of_engine.initializer.is_empty());
+    let [node] = &of_engine.node[..] else {
+        panic!("one node");
+    };
+    assert_eq!(node.op_type.as_deref(), Some("EPContext"));
+    assert_eq!(node.domain.as_deref(), Some("com.microsoft"));
+    let names = |of: &[ValueInfoProto]| of.iter().filter_map(|v| v.name.clone()).collect();
+    let inputs: Vec<String> = names(&of_file.input);
+    let outputs: Vec<String> = names(&of_file.output);
+    assert_eq!((&node.input, &node.output), (&inputs, &outputs));
+    let held = node
+        .attribute
+        .iter()
+        .filter_map(|a| Some((a.name.as_deref()?, a.i, a.s.as_deref())));
+    let expected = [
+        ("main_context", Some(1), None),
+        ("embed_mode", Some(1), None),
+        ("ep_cache_context", None, Some(&b"an engine"[..])),
+        ("source", None, Some(&b"TensorrtExecutionProvider"[..])),
+    ];
+    assert_eq!(held.collect::<Vec<_>>(), expected);
+    let versions = opsets
+        .iter()
+        .filter(|of| of.domain.as_deref() == Some("com.microsoft"));
+    assert_eq!(
+        versions.filter_map(|of| of.version).collect::<Vec<_>>(),
+        [1]
+    );
 }
 
 #[test]

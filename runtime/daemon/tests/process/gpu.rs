@@ -328,3 +328,21 @@ fn nothing_is_asked_of_a_driver_when_no_partition_is_on_the_gpu() {
     assert!(report.device.starts_with("cpu ("), "{}", report.device);
     assert_eq!(report.gpu, None);
 }
+
+/// The library of tests is one for cores, if there is any.
+#[test]
+fn an_engine_that_is_not_there_is_refused_with_what_is_missing() {
+    let _turn = turn();
+    let manifest = GPU_ONLY.replacen("tpcs = 8", "tpcs = 8\ndevice = \"ort-cuda\"", 1);
+    let (code, words) = folder(&manifest, &Config::default()).refusal(&[]);
+    assert_eq!(code, Some(3), "{words}");
+    assert!(
+        words.contains("\"ort-cuda\" cannot be used here"),
+        "{words}"
+    );
+    let missing = match punctual_device_ort::named() {
+        Some(_) => "has no CUDAExecutionProvider",
+        None => "set ORT_DYLIB_PATH",
+    };
+    assert!(words.contains(missing), "{words}");
+}

@@ -96,6 +96,29 @@ impl LossWatch {
     }
 }
 
+/// What a device without recovery on the same GPU tells its loss by.
+#[derive(Clone, Debug, Default)]
+pub struct LossNotice(Arc<Health>);
+
+impl LossNotice {
+    /// The process can no longer use the device; the first reason counts. Never blocks.
+    pub fn lose(&self, loss: Loss) {
+        self.0.lose(loss);
+    }
+
+    /// Whether it was lost, for a leader.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.0.is_lost().is_some()
+    }
+
+    /// For the thread that watches.
+    #[must_use]
+    pub fn watch(&self) -> LossWatch {
+        LossWatch(self.0.clone())
+    }
+}
+
 impl CudaDevice {
     /// Lowers all models, takes all memory, loads kernels and weights, or has them come in turn, and starts the leaders.
     /// `report` is rung after each event. No memory is taken from the driver afterwards, but by a restart.

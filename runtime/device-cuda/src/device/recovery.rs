@@ -9,7 +9,8 @@
 //!
 //! After most errors of kernels the driver refuses everything until the process ends ([`Code::loss`]). No reset is tried
 //! then: the device is *lost* ([`Loss`]), and stays down. It is lost too if the driver does not return from a reset, which it
-//! need not do while a kernel hangs, and after two restarts that failed. What becomes of the process is decided by
+//! need not do while a kernel hangs, after two restarts that failed, and at the first fault where others use the context
+//! ([`CudaSpec::shares_context`](crate::CudaSpec::shares_context)), as a reset would take it from them. What becomes of the process is decided by
 //! its owner, which asks `Health::loss` now and then: this thread may wait for the driver for ever, and no thread waits for it.
 //! (emulated)
 //!
@@ -182,7 +183,8 @@ impl Recovery {
     fn restart(&mut self) -> Result<(), Loss> {
         self.counters.faults.add(1);
         self.health.allow(END_MS);
-        let fatal = self.remember();
+        let shares_context = self.device_plan.spec.shares_context;
+        let fatal = self.remember(|fault| shares_context || fault.is_fatal());
         self.abandon();
         if let Some(fault) = fatal {
             return Err(Loss::Fault(fault));
@@ -268,8 +270,8 @@ impl Recovery {
         }
     }
 
-    /// Notes why each stream was given up; the first reason after which no reset helps.
-    fn remember(&self) -> Option<DeviceError> {
+    /// Notes why each stream was given up; the first reason that `is_fatal`.
+    fn remember(&self, is_fatal: impl Fn(&DeviceError) -> bool) -> Option<DeviceError> {
         let met = self.executors.iter().map(|place| {
             // Waits for a step of the leader's, which never waits itself.
             let poisoned = place.is_poisoned();
@@ -281,7 +283,7 @@ impl Recovery {
         let mut faults = self.faults.lock().unwrap_or_else(|p| p.into_inner());
         let room = REMEMBERED.saturating_sub(faults.len());
         faults.extend(met.iter().take(room));
-        met.into_iter().find(DeviceError::is_fatal)
+        met.into_iter().find(is_fatal)
     }
 
     /// Before anything is dropped: the driver would wait for the device, which may hang.

@@ -188,6 +188,28 @@ impl MappedMemory {
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
+    /// As [`read`](Self::read), of floats.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn read_floats(&self, offset: usize, floats: &mut [f32]) {
+        let bytes = size_of_val(floats);
+        let place = self.at(offset, bytes);
+        // SAFETY: inside the memory; nothing of ours writes it while it is shared; any bytes are a float.
+        unsafe { place.copy_to_nonoverlapping(floats.as_mut_ptr().cast(), bytes) };
+    }
+
+    /// As [`write`](Self::write), of floats.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    pub fn write_floats(&mut self, offset: usize, floats: &[f32]) {
+        let bytes = size_of_val(floats);
+        let place = self.at(offset, bytes);
+        // SAFETY: inside the memory, which is ours alone.
+        unsafe { place.copy_from_nonoverlapping(floats.as_ptr().cast(), bytes) };
+    }
+
     pub(super) fn at(&self, offset: usize, bytes: usize) -> *mut u8 {
         let end = offset.checked_add(bytes);
         assert!(

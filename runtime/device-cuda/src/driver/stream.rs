@@ -199,6 +199,64 @@ impl Stream {
         CallError::check("cuMemcpyHtoDAsync", code)
     }
 
+    /// Queues a copy from the device (`cuMemcpyDtoHAsync`): `bytes` from `from_offset` on to `to_offset` on.
+    ///
+    /// # Panics
+    /// If a range is outside.
+    pub fn copy_out(
+        &self,
+        from: &DeviceMemory,
+        from_offset: usize,
+        to: &MappedMemory,
+        to_offset: usize,
+        bytes: usize,
+    ) -> Result<(), CallError> {
+        let (to, from) = (to.at(to_offset, bytes), from.at(from_offset, bytes));
+        // SAFETY: both ranges are inside memory that the driver waits for before it is freed, and of mapped memory there
+        // are no slices.
+        let code = unsafe {
+            (self.context.symbols().memcpy_to_host_async)(to.cast(), from, bytes, self.raw)
+        };
+        CallError::check("cuMemcpyDtoHAsync", code)
+    }
+
+    /// Queues a copy on the device (`cuMemcpyDtoDAsync`): `bytes` from `from_offset` on to `to_offset` on.
+    ///
+    /// # Panics
+    /// If a range is outside.
+    pub fn copy_across(
+        &self,
+        from: &DeviceMemory,
+        from_offset: usize,
+        to: &DeviceMemory,
+        to_offset: usize,
+        bytes: usize,
+    ) -> Result<(), CallError> {
+        let (to, from) = (to.at(to_offset, bytes), from.at(from_offset, bytes));
+        // SAFETY: both ranges are inside memory that the driver waits for before it is freed.
+        let code =
+            unsafe { (self.context.symbols().memcpy_on_device_async)(to, from, bytes, self.raw) };
+        CallError::check("cuMemcpyDtoDAsync", code)
+    }
+
+    /// Queues the writing of one word that the host looks at (`cuMemsetD32Async`).
+    ///
+    /// # Panics
+    /// If it is outside, or not at a multiple of 4.
+    pub fn write_word(
+        &self,
+        to: &MappedMemory,
+        offset: usize,
+        value: u32,
+    ) -> Result<(), CallError> {
+        // Checks the place.
+        let _ = to.word(offset);
+        let to = to.address(offset);
+        // SAFETY: the word is inside memory that the driver waits for before it is freed, and used by atomics only.
+        let code = unsafe { (self.context.symbols().memset_words_async)(to, value, 1, self.raw) };
+        CallError::check("cuMemsetD32Async", code)
+    }
+
     /// Queues the filling of the first words with `value` (`cuMemsetD32Async`).
     ///
     /// # Panics

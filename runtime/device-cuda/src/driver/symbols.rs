@@ -101,6 +101,10 @@ symbols! {
     /// `group__CUDA__MEM`
     memcpy_to_device_async = c"cuMemcpyHtoDAsync_v2" (CUdeviceptr, *const c_void, usize, CUstream);
     /// `group__CUDA__MEM`
+    memcpy_to_host_async = c"cuMemcpyDtoHAsync_v2" (*mut c_void, CUdeviceptr, usize, CUstream);
+    /// `group__CUDA__MEM`
+    memcpy_on_device_async = c"cuMemcpyDtoDAsync_v2" (CUdeviceptr, CUdeviceptr, usize, CUstream);
+    /// `group__CUDA__MEM`
     memset_words_async = c"cuMemsetD32Async" (CUdeviceptr, c_uint, usize, CUstream);
     /// `group__CUDA__MODULE`
     module_load_data = c"cuModuleLoadData" (*mut CUmodule, *const c_void);

@@ -142,6 +142,19 @@ pub enum Division {
     },
 }
 
+impl Division {
+    /// A stream that is kept to a partition's part. For starting up.
+    pub fn stream(&self, context: &Arc<Context>, partition: usize) -> Result<Stream, StreamError> {
+        match self {
+            Self::Whole => Ok(Stream::new(context, 0)?),
+            Self::Tpcs {
+                partitioner,
+                ranges,
+            } => partitioner.stream(context, ranges[partition].clone(), 0),
+        }
+    }
+}
+
 /// Of what is tried, in the words of a record.
 impl From<StreamError> for Refusal {
     fn from(error: StreamError) -> Self {

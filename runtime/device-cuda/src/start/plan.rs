@@ -161,17 +161,15 @@ impl DevicePlan {
 
     /// A stream, kept to the TPCs of the first partition that launches into it.
     fn stream(&self, context: &Arc<Context>, partition: usize) -> Result<Stream, InstallError> {
-        let (partitioner, ranges) = match &self.spec.division {
-            Division::Whole => return Ok(Stream::new(context, 0)?),
-            Division::Tpcs {
-                partitioner,
-                ranges,
-            } => (partitioner, ranges),
+        let ranges = match &self.spec.division {
+            Division::Whole => &[][..],
+            Division::Tpcs { ranges, .. } => ranges,
         };
-        let own = &ranges[partition];
-        let shares = |other: &Range<u16>| other.start < own.end && own.start < other.end;
-        let other = ranges[..partition].iter().position(shares);
-        let stream = partitioner.stream(context, own.clone(), 0);
+        let other = ranges.get(partition).and_then(|own| {
+            let shares = |other: &Range<u16>| other.start < own.end && own.start < other.end;
+            ranges[..partition].iter().position(shares)
+        });
+        let stream = self.spec.division.stream(context, partition);
         stream.map_err(|error| match (error, other) {
             (StreamError::Green(GreenError::Call(call)), Some(other)) => {
                 InstallError::SharedGroups {

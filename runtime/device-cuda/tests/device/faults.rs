@@ -65,6 +65,24 @@ fn a_fault_of_a_kernel_fails_its_action_and_the_device_comes_back() {
     assert_eq!(device.device.loss_watch().loss(), None);
 }
 
+/// A reset would take the context from them, though it would help us.
+#[test]
+fn where_others_use_the_context_the_first_fault_loses_the_device() {
+    let shared = CudaSpec {
+        shares_context: true,
+        ..cuda()
+    };
+    let (mut device, _) = started(&Config::default(), &shared, 1);
+    device.emulator.fail_launch(5, ASSERT.0);
+    fails(&mut device, 0);
+    let Loss::Fault(DeviceError::Driver(error)) = device.until_lost() else {
+        panic!("another loss");
+    };
+    assert_eq!(error.code, ASSERT);
+    let counts = device.device.counters().read();
+    assert_eq!((counts.faults, counts.restarts), (1, 0));
+}
+
 #[test]
 fn a_hang_is_noticed_evicted_in_vain_and_ended_by_the_restart_where_a_reset_can() {
     let config = Config {

@@ -100,6 +100,7 @@ fn patient(name: &str, config: &Config) -> Patient {
         kernel_padding: KernelPaddingSpec::default(),
         wait: Wait::Spin,
         look_stride: None,
+        shares_context: false,
     };
     Patient { provider, gpu }
 }

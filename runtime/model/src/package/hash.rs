@@ -13,7 +13,8 @@ pub struct ContentHash(pub(super) [u8; 32]);
 pub struct PackageHash([u8; 32]);
 
 impl ContentHash {
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 }

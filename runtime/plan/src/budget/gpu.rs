@@ -5,6 +5,7 @@ use punctual_model::{Footprint, Network, PlacedExit};
 use serde::Serialize;
 
 use super::memory::{Inventory, MemoryBudget, MemoryItem, MemoryRule, Purpose};
+use super::ort;
 use crate::inputs::DeviceKind;
 use crate::inputs::{BATCH_SIZES, GpuHost};
 use crate::manifest::LeaderWait;
@@ -117,6 +118,7 @@ fn gpu_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
         let bytes = workspace.unwrap_or(0);
         add(Purpose::GpuWorkspace, &partition.name, bytes, 1);
     }
+    items.extend(ort::on_gpu(inventory));
     items
 }
 
@@ -148,6 +150,7 @@ fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
         ));
     }
     items.extend(outputs(inventory, gpu));
+    items.extend(ort::beside_gpu(inventory));
     items
 }
 

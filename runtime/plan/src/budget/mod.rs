@@ -37,7 +37,7 @@ pub use times::StageNotProfiled;
 use punctual_core::{Config, PolicySpec as _};
 use punctual_diagnostics::Problems;
 
-use crate::inputs::{DeviceKind, PlanInputs};
+use crate::inputs::PlanInputs;
 use crate::resolve::{Resolved, ThreadPlan, threads};
 use memory::Inventory;
 use paging::Paging;
@@ -115,9 +115,7 @@ pub(crate) fn budget<'i>(
         threads: threads.len() as u64,
     };
     let mut items = memory::items(&inventory, inputs.host.program_bytes);
-    let gpu = inputs
-        .gpu()
-        .filter(|_| resolved.placement.has(DeviceKind::Cuda));
+    let gpu = inputs.gpu().filter(|_| resolved.placement.uses_gpu());
     let gpu = gpu.map(|gpu| gpu::plan(gpu, &inventory, &mut items, problems));
     items.extend(ort::items(&inventory));
     let launches = fill::launches(&resolved, &batches, problems);

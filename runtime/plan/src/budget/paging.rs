@@ -130,7 +130,8 @@ impl Paging {
             .collect();
         two_devices(models, &weights, &asked.place, problems);
         for (model, weights) in models.iter().zip(&weights) {
-            if weights.is_some() && model.device == DeviceKind::Ort && !ort_pages {
+            let by_ort = model.device == DeviceKind::Ort && !ort_pages;
+            if weights.is_some() && (by_ort || model.device.is_engine()) {
                 let model_name = model.name.clone();
                 let cause = PagingRule::OrtDoesNotPage { model: model_name };
                 problems.add(&model.place, cause);

@@ -47,6 +47,16 @@ pub struct PlanInputs {
     pub profiles: Vec<ProfileInput>,
 }
 
+impl EngineHost {
+    /// Its name in profiles that were measured with such leaders.
+    pub(crate) fn machine(&self, wait: LeaderWait) -> &str {
+        match wait {
+            LeaderWait::Spin => &self.machine,
+            LeaderWait::Sleep => &self.machine_asleep,
+        }
+    }
+}
+
 impl GpuHost {
     /// Its name in profiles that were measured with such leaders.
     pub(crate) fn machine(&self, wait: LeaderWait) -> &str {
@@ -62,6 +72,11 @@ impl PlanInputs {
     pub(crate) fn gpu(&self) -> Option<&GpuHost> {
         self.board.gpu.as_ref()?;
         self.host.gpu.as_ref()
+    }
+
+    /// An engine on the GPU, if this machine has it.
+    pub(crate) fn engine(&self, device: DeviceKind) -> Option<&EngineHost> {
+        self.gpu()?.engines.get(&device)?.as_ref().ok()
     }
 }
 
@@ -165,4 +180,19 @@ pub struct GpuHost {
     pub integrated: bool,
     /// Bytes of a page of weights.
     pub page_bytes: u64,
+    /// Engines of others on it that the manifest asks for, or why one cannot be used.
+    pub engines: BTreeMap<DeviceKind, Result<EngineHost, String>>,
+}
+
+/// An engine of others on the GPU, as it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineHost {
+    /// Its name and version.
+    pub library: String,
+    /// GPU, library and provider, as in
+    /// [`ProfileKey::machine`](punctual_model::ProfileKey::machine) of what is measured with it.
+    pub machine: String,
+    /// The same with leaders that sleep.
+    pub machine_asleep: String,
+    pub promises: Promises,
 }

@@ -114,6 +114,8 @@ pub(crate) struct RawDaemon {
     pub(crate) idle_latency: Option<Nanos>,
     pub(crate) margins: Margins,
     pub(crate) memory_bytes: Option<Spanned<u64>>,
+    /// The folder of engines of TensorRT that the user has built.
+    pub(crate) engines: Option<Spanned<String>>,
     /// Memory for the weights of models that are not always there.
     pub(crate) weight_cache: Option<Spanned<ByteSize>>,
     pub(crate) cores: Option<Spanned<Vec<u64>>>,
@@ -276,6 +278,7 @@ impl RawDaemon {
             at.within(1..=1 << 20, " MB", problems)
                 .map(|mb| mb * 1_000_000)
         });
+        let engines = section.optional("engines", problems);
         let weight_cache = section.optional("weight_cache", problems);
         let cores = section.optional("cores", problems);
         let policy = policies.of(&mut section, problems);
@@ -295,6 +298,7 @@ impl RawDaemon {
             idle_latency,
             margins,
             memory_bytes,
+            engines,
             weight_cache,
             cores,
             priority,

@@ -607,8 +607,17 @@ pub(super) fn units(partition: &PartitionPlan) -> String {
         [] if partition.device == DeviceKind::Ort => format!("{cores}, ONNX Runtime"),
         [] => cores,
         _ if partition.fills() => format!("{cores}, fills"),
-        [one] => format!("{cores}, TPC {one}"),
-        [first, .., last] => format!("{cores}, TPCs {first}-{last}"),
+        [one] => format!("{cores}, TPC {one}{}", by(partition.device)),
+        [first, .., last] => format!("{cores}, TPCs {first}-{last}{}", by(partition.device)),
+    }
+}
+
+/// What runs the stages of TPCs, where that is not Punctual.
+const fn by(device: DeviceKind) -> &'static str {
+    match device {
+        DeviceKind::OrtCuda => ", ONNX Runtime",
+        DeviceKind::OrtTensorrt => ", TensorRT",
+        DeviceKind::Cpu | DeviceKind::Cuda | DeviceKind::Ort => "",
     }
 }
 

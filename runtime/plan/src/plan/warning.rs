@@ -279,7 +279,7 @@ fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
     }));
     warnings.extend(placement.shared().map(|core| Warning::SharedCore { core }));
     let on_gpu = placement.partitions.iter();
-    let on_gpu = on_gpu.filter(|p| p.device == DeviceKind::Cuda && !p.is_place());
+    let on_gpu = on_gpu.filter(|p| !p.device.runs_on_cores() && !p.is_place());
     let partitions = on_gpu.count();
     if partitions > 1 && inputs.gpu().is_some_and(|gpu| !gpu.enforced) {
         warnings.push(Warning::TpcsNotEnforced { partitions });
@@ -293,6 +293,15 @@ fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
             promises: ort.promises,
         }));
     }
+    let by_engines = placement.partitions.iter();
+    let by_engines = by_engines.filter_map(|p| Some((p, inputs.engine(p.device)?)));
+    warnings.extend(
+        by_engines.map(|(partition, engine)| Warning::OrtPromisesLess {
+            partition: partition.name.clone(),
+            library: engine.library.clone(),
+            promises: engine.promises,
+        }),
+    );
     if !inputs.host.realtime {
         warnings.push(Warning::NoRealtime);
     }
@@ -323,7 +332,7 @@ fn recalled(inputs: &PlanInputs, mode: &str, placement: &Placement) -> Vec<Warni
         let cores = mode.cores.as_ref().filter(is_recalled);
         figures.extend(cores.map(|cores| format!("{} cores in power mode {name:?}", cores.value)));
         let tpcs = mode.tpc.as_ref().filter(is_recalled);
-        let tpcs = tpcs.filter(|_| placement.has(DeviceKind::Cuda));
+        let tpcs = tpcs.filter(|_| placement.uses_gpu());
         figures.extend(tpcs.map(|tpcs| format!("{} TPCs in power mode {name:?}", tpcs.value)));
     }
     let memory = board.memory_bytes.as_ref();

@@ -40,6 +40,8 @@ const fn of(device: DeviceKind) -> &'static str {
         DeviceKind::Cpu => "of cores",
         DeviceKind::Cuda => "of the GPU",
         DeviceKind::Ort => "of ONNX Runtime",
+        DeviceKind::OrtCuda => "of ONNX Runtime on the GPU",
+        DeviceKind::OrtTensorrt => "of TensorRT on the GPU",
     }
 }
 
@@ -81,10 +83,10 @@ pub(super) fn check(manifest: &Manifest, host: &Host, problems: &mut Problems<'_
         let place = partition.device_place.as_ref();
         let place = place.unwrap_or(&partition.place);
         match (partition.device, &partition.tpcs) {
-            (DeviceKind::Cuda, None) if partition.fill.is_none() => {
+            (device, None) if !device.runs_on_cores() && partition.fill.is_none() => {
                 problems.add(place, DeviceRule::NoTpcs)
             }
-            (device, Some(_)) if device != DeviceKind::Cuda => {
+            (device, Some(_)) if device.runs_on_cores() => {
                 problems.add(place, DeviceRule::TpcsElsewhere { device });
             }
             (DeviceKind::Ort, None) => {

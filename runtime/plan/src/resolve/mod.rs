@@ -4,6 +4,7 @@
 mod access;
 mod chosen;
 pub(crate) mod device;
+mod engine;
 mod fill;
 mod frame;
 mod gpu;
@@ -22,6 +23,7 @@ mod vectors;
 pub use access::{Access, AccessRule, AdmissionPlan, EntryPlan};
 pub use chosen::RangesRule;
 pub use device::DeviceRule;
+pub use engine::EngineRule;
 pub use fill::FillRule;
 pub use frame::{FrameNeeds, FramePlan, FrameRule};
 pub use gpu::GpuRule;
@@ -70,6 +72,7 @@ pub(crate) fn resolve<'i>(
     let power_mode = power_mode(&manifest, inputs, problems);
     device::check(&manifest, host, problems);
     fill::check(&manifest, inputs.gpu(), problems);
+    engine::check(&manifest, inputs.gpu(), problems);
     let powered = Powered::by(&power_mode, inputs);
     let tpcs = gpu::tpcs(&manifest, inputs, &powered, problems);
     let devices = device::of_models(&manifest, problems);
@@ -84,6 +87,7 @@ pub(crate) fn resolve<'i>(
     let places = places::find(&manifest, &placement, inputs, problems);
     placement.partitions.extend(places);
     fill::check_users(&manifest, &placement.partitions, &tasks, problems);
+    engine::check_leaders(&placement.partitions, problems);
     gpu::check_leaders(&manifest, &placement.partitions, &tasks, problems);
     Resolved {
         power_mode,

@@ -209,7 +209,7 @@ fn model<'i>(
     let of_device = match device {
         DeviceKind::Cpu => on_processor.clone(),
         // One that is not there is noted with the partition.
-        DeviceKind::Cuda | DeviceKind::Ort => Machine::of(device, inputs, wait).and_then(matching),
+        _ => Machine::of(device, inputs, wait).and_then(matching),
     };
     let ((profile, mut changed_settings), (preparation, of_processor)) =
         (of_device?, on_processor?);
@@ -225,8 +225,10 @@ fn model<'i>(
     }
     match (device, footprint) {
         (DeviceKind::Cuda, None) => problems.add(place, ModelRule::NotLowered { model }),
-        (DeviceKind::Ort, None) => problems.add(place, DeviceRule::NotWritten { model }),
-        _ => {}
+        (DeviceKind::Ort | DeviceKind::OrtCuda | DeviceKind::OrtTensorrt, None) => {
+            problems.add(place, DeviceRule::NotWritten { model });
+        }
+        (DeviceKind::Cpu, _) | (_, Some(_)) => {}
     }
     Some(Model {
         name: raw.name.value.clone(),
@@ -307,6 +309,14 @@ impl<'i> Machine<'i> {
                 name: &ort.machine,
                 ..processor
             }),
+            DeviceKind::OrtCuda | DeviceKind::OrtTensorrt => {
+                let (gpu, engine) = (inputs.gpu()?, inputs.engine(device)?);
+                Some(Self {
+                    name: engine.machine(wait),
+                    clocks: &gpu.clocks,
+                    settings: &gpu.settings,
+                })
+            }
         }
     }
 }

@@ -222,9 +222,9 @@ impl Placement {
         }
     }
 
-    /// Whether any partition is run by it.
-    pub(crate) fn has(&self, device: DeviceKind) -> bool {
-        self.partitions.iter().any(|p| p.device == device)
+    /// Whether any partition is of TPCs.
+    pub(crate) fn uses_gpu(&self) -> bool {
+        self.partitions.iter().any(|p| !p.device.runs_on_cores())
     }
 
     pub(crate) fn has_places(&self) -> bool {

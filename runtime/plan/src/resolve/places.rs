@@ -50,6 +50,10 @@ pub enum PlaceRule {
     NotARange { count: usize },
     #[error("{count} TPCs from {first} on, and the partitions have {there}, from 0 on")]
     TpcsOfNoPartition { first: u64, count: u64, there: u16 },
+    #[error(
+        "{count} TPCs from {first} on, and some of them are in a partition that an engine of others runs"
+    )]
+    TpcsOfEngine { first: u64, count: u64 },
     /// A number that the mechanism for partitions cannot grant.
     #[error(
         "a place of TPCs {}, and this machine grants them in multiples of {granularity}",
@@ -74,7 +78,8 @@ impl Rule for PlaceRule {
             Self::Unaligned { .. } => "each partition consists of whole cells",
             Self::CoreOfNoPartition { .. }
             | Self::NotNeighbours { .. }
-            | Self::TpcsOfNoPartition { .. } => {
+            | Self::TpcsOfNoPartition { .. }
+            | Self::TpcsOfEngine { .. } => {
                 "a place is a contiguous range of the compute units that partitions of one device use"
             }
             Self::NotARange { .. } => "`tpcs` of a place are the first TPC and their number",
@@ -102,6 +107,9 @@ impl Rule for PlaceRule {
             Self::NotARange { .. } => "set tpcs = [FIRST, COUNT], e.g. tpcs = [0, 4]".into(),
             Self::TpcsOfNoPartition { there, .. } => {
                 format!("choose a range within the {there} TPCs, at least one")
+            }
+            Self::TpcsOfEngine { .. } => {
+                "choose TPCs of partitions without `device`".into()
             }
             Self::Granularity { granularity, .. } => {
                 format!("begin at a multiple of {granularity}, and take a multiple of it")
@@ -449,8 +457,8 @@ impl<'a> Search<'a> {
             problems.add(&named.place, PlaceRule::NotARange { count });
             return None;
         };
-        let there = homes_on(DeviceKind::Cuda, &self.homes);
-        let there = there.last().map_or(0, |(_, units)| units.end());
+        let homes = homes_on(DeviceKind::Cuda, &self.homes);
+        let there = homes.last().map_or(0, |(_, units)| units.end());
         if count == 0 || first.saturating_add(count) > u64::from(there) {
             let cause = PlaceRule::TpcsOfNoPartition {
                 first,
@@ -460,10 +468,16 @@ impl<'a> Search<'a> {
             problems.add(&named.place, cause);
             return None;
         }
-        Some(Units {
+        let units = Units {
             first: first as u16,
             count: count as u16,
-        })
+        };
+        let holds = |run: &Units| run.first <= units.first && units.end() <= run.end();
+        if !joined(&homes).iter().any(holds) {
+            problems.add(&named.place, PlaceRule::TpcsOfEngine { first, count });
+            return None;
+        }
+        Some(units)
     }
 
     /// Gives places of TPCs their leaders: each that begins inside a partition one of the cores that the manifest names.

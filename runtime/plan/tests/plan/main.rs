@@ -6,6 +6,7 @@ mod corpus;
 mod defaults;
 mod demo;
 mod elsewhere;
+mod engine;
 mod files;
 mod fill;
 #[path = "../fixture/mod.rs"]

@@ -38,6 +38,10 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
         "one module: tensors and weights shared between the workers of a partition",
     ),
     (
+        "runtime/device-ort",
+        "one module: sessions of a C library on a stream and in device memory that are ours",
+    ),
+    (
         "hil-tests",
         "one module: descriptors and a futex, as an attacker uses them",
     ),

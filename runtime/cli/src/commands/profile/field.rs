@@ -247,7 +247,7 @@ fn write(path: &Path, folder: &Path, subject: &Subject, known: Known) -> Result<
         model: name.clone(),
         package: subject.package.clone(),
     })?;
-    let end = super::beside(subject.device.kind());
+    let end = subject.device.kind().profile_file();
     let file = folder.join(file).with_extension(end);
     let recording = path.file_name().unwrap_or(path.as_os_str());
     let recording = recording.to_string_lossy();
