@@ -28,8 +28,7 @@ pub struct OrtError {
 
 /// Looks at the devices that the manifest asks for, and notes what plans need to know of them.
 pub fn look(inputs: &mut PlanInputs) -> Result<Found, StartupError> {
-    let (text, path) = (&inputs.manifest_text, &inputs.manifest_path);
-    let needs = Needs::of_manifest(text, path, &inputs.policies, &inputs.host.cores);
+    let needs = Needs::of_inputs(inputs);
     let needs = needs.map(|needs| needs.models).unwrap_or_default();
     let on = |device| -> Vec<&ModelNeeds> {
         let needs = needs.iter().filter(|needs| needs.device == device);

@@ -64,6 +64,8 @@ pub struct DaemonWorld<D> {
     recorder: Option<StepSink>,
     /// None: no boxes are recorded.
     boxes: Option<BoxSink>,
+    /// The task whose conduct is copied next.
+    conduct_from: usize,
 }
 
 /// What buffers, areas and weights are used for.
@@ -93,8 +95,6 @@ struct ClientLink {
     places: Places,
     newcomers: Consumer<OutputAreas>,
     areas_returned: Producer<OutputAreas>,
-    /// The task of its last submission, and of all: a client has one.
-    task: TaskId,
     /// Submissions without a verdict.
     open: u32,
     /// The client closed its connection; when nothing is open any more its parts are handed back.
@@ -115,7 +115,6 @@ impl ClientLink {
             places: Places::new(ends.slots),
             newcomers: ends.areas,
             areas_returned: ends.areas_returned,
-            task: TaskId(0),
             open: 0,
             gone: false,
         }
@@ -242,7 +241,7 @@ impl<D: Device> World for DaemonWorld<D> {
         }
         // Nothing else reports overruns.
         if matches!(step.event, Event::Finished(_)) {
-            self.metrics.copy_conduct(scheduler);
+            self.conduct_from = self.metrics.copy_conduct(scheduler, self.conduct_from);
         }
     }
 
@@ -279,6 +278,7 @@ impl<D: Device> DaemonWorld<D> {
             probes: Probes::default(),
             recorder: None,
             boxes: None,
+            conduct_from: 0,
         }
     }
 
@@ -420,7 +420,6 @@ impl<D: Device> DaemonWorld<D> {
                     return None;
                 }
                 client.payloads[usize::from(payload.slot)] = payload;
-                client.task = arrival.task;
                 client.open += 1;
                 Event::Arrived(arrival)
             }
@@ -449,13 +448,13 @@ impl<D: Device> DaemonWorld<D> {
 
     fn prepare(&mut self, request: RequestId, task: TaskId, ticket: Ticket) {
         let client = &mut self.clients[ticket.client.index()];
-        if task != client.task {
-            count(&self.metrics.task(client.task).offloaded);
+        let payload = client.payloads[usize::from(ticket.slot)];
+        if task != payload.task {
+            count(&self.metrics.task(payload.task).offloaded);
         }
         if let Some(areas) = &mut client.areas {
             self.trackers.outputs.lend(request, task, &ticket, areas);
         }
-        let payload = client.payloads[usize::from(ticket.slot)];
         let order = IntakeOrder::Prepare {
             request,
             task,
