@@ -31,6 +31,8 @@ pub struct PackageNeeds {
     pub frames: Vec<FrameNeeds>,
     /// Whether weights of any come and go.
     pub paged: bool,
+    /// The pattern that found it, if one did.
+    pub pattern: Option<String>,
 }
 
 impl PackageNeeds {
@@ -79,6 +81,7 @@ pub fn by_package(models: &[ModelNeeds]) -> Vec<PackageNeeds> {
                 sizes: BTreeMap::new(),
                 frames: Vec::new(),
                 paged: false,
+                pattern: model.pattern.clone(),
             });
             packages.len() - 1
         });

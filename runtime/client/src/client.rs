@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use punctual_ipc::{
-    Claim, ClientChannel, ConnectError, Crop, Description, Disconnected, FrameSpec, PixelFormat,
-    StreamTerms, SubmitError, VectorError,
+    Claim, ClientChannel, ConnectError, Crop, Description, Disconnected, FrameSpec, NoSuchTask,
+    PixelFormat, StreamTerms, SubmitError, VectorError,
 };
 use punctual_platform::clock::{now_ns, sleep_until_ns};
 use punctual_platform::poll;
@@ -193,6 +193,7 @@ impl Client {
             captured_ns,
             deadline_ns,
             crop,
+            task: claim.task(),
         };
         let submitted = self.link.submit(claim, submission);
         self.watch_for_what_is_due();
@@ -469,6 +470,15 @@ impl<'c> Slot<'c> {
     #[must_use]
     pub fn pixels(&mut self) -> &mut [u8] {
         self.claim.as_mut().map_or(&mut [], Claim::pixels)
+    }
+
+    /// As [`Claim::set_task`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_task(&mut self, name: &str) -> Result<(), NoSuchTask> {
+        let claim = self.claim.as_mut().expect("there until it is submitted");
+        claim.set_task(name)
     }
 
     /// As [`Claim::set_vector`].

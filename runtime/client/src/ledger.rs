@@ -40,6 +40,8 @@ pub(crate) struct Submission {
     pub(crate) captured_ns: u64,
     pub(crate) deadline_ns: Option<u64>,
     pub(crate) crop: Crop,
+    /// The number of the task of the stream's that it is for.
+    pub(crate) task: u16,
 }
 
 impl Ledger {
@@ -85,12 +87,12 @@ impl Ledger {
         self.submitted
     }
 
-    /// A daemon's record in terms of the client's own count, and the crop; none if no submission waits for it.
-    pub(crate) fn find(&self, record: ResultRecord) -> Option<(ResultRecord, Crop)> {
+    /// A daemon's record in terms of the client's own count, and what was submitted; none if no submission waits for it.
+    pub(crate) fn find(&self, record: ResultRecord) -> Option<(ResultRecord, Submission)> {
         let number = record.sequence;
         let pending = self.pending.iter().find(|it| it.number == number)?;
         let sequence = pending.sequence;
-        Some((ResultRecord { sequence, ..record }, pending.submission.crop))
+        Some((ResultRecord { sequence, ..record }, pending.submission))
     }
 
     /// Takes a daemon's word on an open submission: its verdict, read later, or an answer before it, which replaces the last
@@ -180,6 +182,7 @@ mod tests {
     const CROP: Crop = Crop { x: 3, y: 4 };
 
     const FRAME: Submission = Submission {
+        task: 0,
         captured_ns: 5,
         deadline_ns: None,
         crop: CROP,

@@ -195,12 +195,13 @@ impl Link {
             return Ok(());
         };
         while let Some(record) = channel.take()? {
-            let outputs = channel.outputs(&record);
             let found = self.ledger.find(record);
-            let (record, crop) = found.ok_or(Disconnected::Unasked(record.sequence))?;
+            let (told, submission) = found.ok_or(Disconnected::Unasked(record.sequence))?;
+            let outputs = channel.outputs_of(&record, submission.task);
             // The daemon works: after its end, attempts to connect begin with short pauses again.
             self.pause_ns = PAUSE_NS_MIN;
-            self.ledger.keep(response(channel, record, crop, outputs));
+            let response = response(channel, told, submission, outputs);
+            self.ledger.keep(response);
         }
         Ok(())
     }
@@ -236,9 +237,9 @@ impl Link {
         // Before the pending ones fail: results that the daemon had pushed are still in the ring.
         if let State::Up(mut channel) = std::mem::replace(&mut self.state, next) {
             while let Ok(Some(record)) = channel.take() {
-                let outputs = channel.outputs(&record);
-                if let Some((record, crop)) = self.ledger.find(record) {
-                    let response = response(&channel, record, crop, outputs);
+                if let Some((told, submission)) = self.ledger.find(record) {
+                    let outputs = channel.outputs_of(&record, submission.task);
+                    let response = response(&channel, told, submission, outputs);
                     self.ledger.keep(response);
                 }
             }
@@ -326,6 +327,7 @@ impl Link {
             captured_ns,
             deadline_ns,
             crop,
+            ..
         } = submission;
         let max = self.terms.crop_max();
         if crop.x > max.x || crop.y > max.y {
@@ -366,12 +368,12 @@ impl Link {
 fn response(
     channel: &ClientChannel,
     record: ResultRecord,
-    crop: Crop,
+    Submission { crop, task, .. }: Submission,
     outputs: Option<Outputs>,
 ) -> Response {
     let description = Arc::clone(channel.description());
-    let view = view(channel.terms(), &description, crop);
-    Response::new(record, description, view, outputs)
+    let view = view(channel.terms(), description.of_task(task), crop);
+    Response::new(record, description, task, view, outputs)
 }
 
 /// What the network saw of a frame; none if the daemon does not say what its input is.

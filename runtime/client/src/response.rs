@@ -16,6 +16,8 @@ pub struct Response {
     record: ResultRecord,
     /// None of what no daemon answered.
     description: Option<Arc<Description>>,
+    /// The number of the task of the stream's that it was for.
+    task: u16,
     view: Option<View>,
     outputs: Option<Outputs>,
 }
@@ -24,12 +26,14 @@ impl Response {
     pub(crate) fn new(
         record: ResultRecord,
         description: Arc<Description>,
+        task: u16,
         view: Option<View>,
         outputs: Option<Outputs>,
     ) -> Self {
         Self {
             record,
             description: Some(description),
+            task,
             view,
             outputs,
         }
@@ -56,7 +60,8 @@ impl Response {
     /// The name of class `class`, for outputs that name classes by number.
     #[must_use]
     pub fn name_of(&self, class: usize) -> Option<&str> {
-        let name = self.description.as_ref()?.classes.get(class)?;
+        let description = self.description.as_ref()?.of_task(self.task);
+        let name = description.classes.get(class)?;
         Some(name)
     }
 
@@ -99,6 +104,7 @@ impl From<ResultRecord> for Response {
         Self {
             record,
             description: None,
+            task: 0,
             view: None,
             outputs: None,
         }

@@ -374,15 +374,16 @@ impl Acceptor {
     }
 
     fn admit(&mut self, connection: Connection, hello: &Hello) {
-        let PeerCredentials { pid, uid, .. } = connection.peer();
+        let peer = connection.peer();
+        let pid = peer.pid;
         let (client, terms, task) = match self.place_for(&connection, hello) {
             Ok(found) => found,
             Err(refusal) => {
-                self.tell_refusal(connection.peer(), Some(&hello.task), &refusal);
+                self.tell_refusal(peer, Some(&hello.task), &refusal);
                 return self.refuse(connection, refusal);
             }
         };
-        self.places.reserve(client, PIECES, pid, uid);
+        self.places.reserve(client, task, PIECES, peer);
         let description = Arc::clone(&self.descriptions[task.index()]);
         // A client decides how much memory is made for it, and when it maps that.
         self.pools.places.run(move || {
@@ -395,7 +396,7 @@ impl Acceptor {
     }
 
     fn came_to_nothing(&mut self, client: ClientId) {
-        let task = self.plan.client_slots[client.index()].task;
+        let task = self.places.task(client);
         let bytes = self.plan.tasks[task.index()].channel.bytes();
         let uid = self.places.uid_of(client);
         self.openings.unfinished(uid, bytes, clock::now_ns());
@@ -430,6 +431,7 @@ impl Acceptor {
         let newcomer = Newcomer {
             submissions,
             results,
+            asked: self.places.task(client),
         };
         assert!(ends.to_port.push(newcomer).is_ok(), "{FREE}");
         ends.port.wake();

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::ClientId;
+use punctual_core::{ClientId, TaskId};
 use punctual_ipc::{OutputAreas, PayloadReader, Results, Submissions};
 use punctual_plan::Plan;
 use punctual_platform::poll::{Poller, Waker};
@@ -46,6 +46,8 @@ pub struct SchedulerClientEnds {
 pub struct Newcomer {
     pub submissions: Submissions,
     pub results: Results,
+    /// The task that it asked for.
+    pub asked: TaskId,
 }
 
 /// The ends of one client slot's port.

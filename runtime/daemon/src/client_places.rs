@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use punctual_core::{ClientId, ModelId, PartitionId, TaskId};
 use punctual_events::{DaemonEvent, Names, say, say_later};
+use punctual_ipc::PeerCredentials;
 use punctual_plan::Plan;
 use punctual_platform::clock;
 
@@ -24,6 +25,8 @@ struct Place {
     pieces: u8,
     pid: i32,
     uid: u32,
+    /// The task that it asked for; none before a first client came.
+    asked: Option<TaskId>,
     /// Whether the log has its client.
     is_told: bool,
     /// What the log has of its frames.
@@ -58,12 +61,14 @@ impl ClientPlaces {
     }
 
     /// A client is about to get this place, in as many pieces.
-    pub fn reserve(&mut self, client: ClientId, pieces: u8, pid: i32, uid: u32) {
+    pub fn reserve(&mut self, client: ClientId, asked: TaskId, pieces: u8, of: PeerCredentials) {
+        let PeerCredentials { pid, uid, .. } = of;
         self.metrics.clients[client.index()].begin_anew();
         self.places[client.index()] = Place {
             pieces,
             pid,
             uid,
+            asked: Some(asked),
             ..Place::default()
         };
     }
@@ -176,8 +181,10 @@ impl ClientPlaces {
         self.places[client.index()].uid
     }
 
-    fn task(&self, client: ClientId) -> TaskId {
-        self.plan.client_slots[client.index()].task
+    /// What the client asked for.
+    pub fn task(&self, client: ClientId) -> TaskId {
+        let first = self.plan.client_slots[client.index()].task;
+        self.places[client.index()].asked.unwrap_or(first)
     }
 }
 
@@ -193,8 +200,8 @@ impl Names for ClientPlaces {
     }
 
     fn task_of(&self, client: ClientId) -> Option<&str> {
-        let slot = self.plan.client_slots.get(client.index())?;
-        Some(self.plan.tasks[slot.task.index()].name.as_str())
+        self.places.get(client.index())?;
+        Some(self.plan.task(self.task(client)).name.as_str())
     }
 
     /// Of the last client in this place, whose pieces may be back already; 0 if there was none.

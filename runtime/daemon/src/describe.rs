@@ -1,8 +1,11 @@
 //! What clients are told of their answers, and what the threads are to know of them.
 
+use std::sync::Arc;
+
 use punctual_core::TaskId;
 use punctual_ipc::{
-    Description, ExitDescription, InputDescription, OutputDescription, VectorDescription,
+    Description, ExitDescription, InputDescription, OutputDescription, StreamTasks,
+    VectorDescription,
 };
 use punctual_model::{Exit, Network, PlacedExit};
 use punctual_plan::{Plan, TaskPlan};
@@ -36,8 +39,22 @@ pub fn facts(validated: &Validated) -> Facts {
 
 /// By task.
 pub fn descriptions(validated: &Validated) -> Vec<Description> {
-    let tasks = (0..validated.plan.tasks.len()).map(|task| TaskId(task as u16));
-    tasks.map(|task| description(validated, task)).collect()
+    let plan = &validated.plan;
+    let tasks = (0..plan.tasks.len()).map(|task| TaskId(task as u16));
+    let mut all: Vec<Description> = tasks.map(|task| description(validated, task)).collect();
+    let mut slots = plan.client_slots.clone();
+    slots.dedup();
+    for slot in slots.into_iter().filter(|slot| slot.tasks > 1) {
+        let mut of = StreamTasks::default();
+        for task in slot.tasks() {
+            of.add(plan.task(task).name.clone(), all[task.index()].clone());
+        }
+        let of = Arc::new(of);
+        for task in slot.tasks() {
+            all[task.index()].tasks = Some(Arc::clone(&of));
+        }
+    }
+    all
 }
 
 fn description(validated: &Validated, task: TaskId) -> Description {
@@ -69,6 +86,7 @@ fn description(validated: &Validated, task: TaskId) -> Description {
             height: network.input.height,
             letterbox: !task.frame.fit.is_stretch(),
         }),
+        tasks: None,
     }
 }
 

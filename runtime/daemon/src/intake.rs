@@ -28,9 +28,10 @@ pub struct Intake {
     pub stop: Arc<Flag>,
     pub heart: Arc<Heartbeat>,
     pub housekeeping: Waker,
-    /// The client's task, and the one that takes on what that one would refuse.
-    pub own: Target,
-    pub offload_to: Option<Target>,
+    /// The client's tasks, and those that take on what these would refuse; rising.
+    pub targets: Box<[Target]>,
+    /// One for each different input of their networks.
+    pub preprocessors: Box<[Preprocessor]>,
     /// The crop's rows, as the client had them when they were copied: checked and used once.
     pub copy: Box<[u8]>,
     /// The vectors, likewise.
@@ -48,7 +49,8 @@ pub struct Target {
     pub task: TaskId,
     pub model: ModelId,
     pub buffers: InputBuffers,
-    pub preprocessor: Preprocessor,
+    /// Which of the preprocessors prepares for it.
+    pub preprocessor: usize,
     /// The vectors that come with each frame.
     pub vectors: Box<[VectorPlan]>,
 }
@@ -129,7 +131,7 @@ impl Intake {
             return;
         };
         let subject = Subject {
-            task: self.own.task,
+            task: payload.task,
             ticket: Ticket {
                 client: self.ends.client,
                 slot: payload.slot,
@@ -158,13 +160,12 @@ impl Intake {
     ) -> Result<CropRows, Failure> {
         self.welcome();
         let reader = self.reader.as_ref().ok_or(Failure::Payload)?;
-        let offload_to = self.offload_to.as_mut();
-        let target = offload_to.filter(|target| target.task == task);
-        let target = target.unwrap_or(&mut self.own);
+        let found = self.targets.binary_search_by_key(&task, |it| it.task);
+        let target = &self.targets[found.map_err(|_| Failure::Payload)?];
+        let preprocessor = &mut self.preprocessors[target.preprocessor];
         // Where the client has its rows; the copy is packed, and the same wherever they lay.
         let layout = FrameLayout::from(*reader.frame());
-        let crop = target
-            .preprocessor
+        let crop = preprocessor
             .crop_rows_in(&layout, payload.crop_x, payload.crop_y)
             .map_err(|_| Failure::Payload)?;
         reader
@@ -190,7 +191,7 @@ impl Intake {
             row_stride: layout.row_stride,
             plane_stride: layout.plane_stride,
         };
-        let prepared = target.preprocessor.run(&crop, &self.copy, output);
+        let prepared = preprocessor.run(&crop, &self.copy, output);
         prepared.map_err(|NotFinite| Failure::NotFinite)?;
         Ok(crop)
     }

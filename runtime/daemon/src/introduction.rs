@@ -4,7 +4,7 @@ use std::path::Path;
 
 use punctual_core::{Criticality, PolicySpec as _, TaskId};
 use punctual_events::DaemonEvent;
-use punctual_plan::{PartitionPlan, Plan, TaskPlan, UnitUse};
+use punctual_plan::{ClientSlotPlan, PartitionPlan, Plan, TaskPlan, UnitUse};
 
 use crate::report::metrics_socket;
 
@@ -18,8 +18,10 @@ pub fn introduction(plan: &Plan, socket: &Path) -> Vec<DaemonEvent> {
     // Places are many, and consist of the units of others.
     let partitions = plan.partitions.iter().filter(|at| !at.is_place());
     events.extend(partitions.map(partition));
-    let tasks = (0..).map(TaskId).zip(&plan.tasks);
-    events.extend(tasks.map(|(id, task)| of_task(plan, id, task)));
+    // Of those that share clients the first says what all are promised.
+    let mut slots = plan.client_slots.clone();
+    slots.dedup();
+    events.extend(slots.into_iter().map(|slot| of_tasks(plan, slot)));
     events
 }
 
@@ -46,7 +48,9 @@ fn partition(partition: &PartitionPlan) -> DaemonEvent {
     }
 }
 
-fn of_task(plan: &Plan, id: TaskId, task: &TaskPlan) -> DaemonEvent {
+fn of_tasks(plan: &Plan, slot: ClientSlotPlan) -> DaemonEvent {
+    let (id, task) = (slot.task, plan.task(slot.task));
+    let each = (slot.tasks > 1).then(|| format!("one of {} tasks", slot.tasks));
     let clients = match task.client_slots.len() {
         1 => "1 client".to_owned(),
         clients => format!("{clients} clients"),
@@ -56,9 +60,9 @@ fn of_task(plan: &Plan, id: TaskId, task: &TaskPlan) -> DaemonEvent {
         .deadline
         .map(|deadline| format!("due {deadline} after capture"));
     let frame = format!("{} {}", task.frame.format.name(), task.frame.size);
-    let terms = [Some(clients), Some(frame), rate, deadline];
+    let terms = [each, Some(clients), Some(frame), rate, deadline];
     DaemonEvent::TaskServed {
-        task: task.name.clone(),
+        task: task.clients_of.clone(),
         model: plan.models[task.model.index()].name.clone(),
         partition: plan.partitions[task.partition.index()].name.clone(),
         terms: terms.into_iter().flatten().collect::<Vec<_>>().join(", "),

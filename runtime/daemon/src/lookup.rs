@@ -50,10 +50,9 @@ pub struct OrtError {
 
 /// Looks at the devices that the manifest asks for, and notes what plans need to know of them.
 pub fn look(inputs: &mut PlanInputs) -> Result<Found, StartupError> {
-    let (text, path) = (&inputs.manifest_text, &inputs.manifest_path);
-    let needs = Needs::of_manifest(text, path, &inputs.policies, &inputs.host.cores);
+    let needs = Needs::of_inputs(inputs);
     let brought = needs.as_ref().ok().and_then(|needs| needs.engines.clone());
-    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder = inputs.manifest_path.parent().unwrap_or(Path::new(""));
     let brought = brought.map(|brought| folder.join(brought));
     let needs = needs.map(|needs| needs.models).unwrap_or_default();
     let on = |device| -> Vec<&ModelNeeds> {

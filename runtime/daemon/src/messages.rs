@@ -8,6 +8,8 @@ use punctual_ipc::HandedOver;
 pub struct Payload {
     pub slot: u16,
     pub sequence: u64,
+    /// What it was submitted to.
+    pub task: TaskId,
     /// Column of the crop's first pixel.
     pub crop_x: u32,
     /// Row of the crop's first pixel.
@@ -33,7 +35,7 @@ pub enum IntakeOrder {
     /// Copy in, prepare, answer with [`Prepared`].
     Prepare {
         request: RequestId,
-        /// Whose network will read it: the client's task, or the one that takes it on instead.
+        /// Whose network will read it: the task that it was submitted to, or the one that takes it on instead.
         task: TaskId,
         payload: Payload,
     },

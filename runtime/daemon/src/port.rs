@@ -29,8 +29,8 @@ use crate::world::tell_first;
 /// What the port of one client slot works with.
 pub struct Port {
     pub ends: PortEnds,
-    /// What its clients submit to.
-    pub task: TaskId,
+    /// What its clients submit to, by the numbers that submissions have, from 1.
+    pub tasks: Box<[TaskId]>,
     /// Who will run its frames' stages; none if its core is not asleep before.
     pub leader: Option<Leader>,
     /// Whether that is soon.
@@ -60,6 +60,8 @@ pub struct PresentClient {
     /// None once it is gone, though its last verdicts may follow.
     reading: Option<Reading>,
     results: Option<Results>,
+    /// What it asked for.
+    asked: TaskId,
     wakes: WakeBudget,
     egress: Egress,
     /// When it last submitted a frame that went to the scheduler.
@@ -161,6 +163,7 @@ impl Port {
                 again_ns: None,
             }),
             results: Some(client.results),
+            asked: client.asked,
             wakes: WakeBudget::default(),
             egress: Egress::default(),
             submitted_ns: 0,
@@ -226,9 +229,9 @@ impl Port {
     fn submit(&mut self, descriptor: &Descriptor) {
         let now = clock::now_ns();
         self.client.egress.read(descriptor.egress_ns);
-        let (task, ticket) = (self.task, self.ticket(descriptor));
+        let (task, ticket) = (self.task_of(descriptor), self.ticket(descriptor));
         if let Some(reason) = self.objection(descriptor, now) {
-            return self.refuse(ticket, descriptor, reason);
+            return self.refuse(task, ticket, descriptor, reason);
         }
         let arrival = Arrival {
             task,
@@ -240,6 +243,7 @@ impl Port {
         let payload = Payload {
             slot: descriptor.slot,
             sequence: descriptor.sequence,
+            task,
             crop_x: descriptor.crop.x,
             crop_y: descriptor.crop.y,
             captured_ns: descriptor.captured_ns,
@@ -264,6 +268,12 @@ impl Port {
         }
     }
 
+    /// What the submission is for. The channel has checked its number.
+    fn task_of(&self, descriptor: &Descriptor) -> TaskId {
+        let named = usize::from(descriptor.task).checked_sub(1);
+        named.map_or(self.client.asked, |at| self.tasks[at])
+    }
+
     fn ticket(&self, descriptor: &Descriptor) -> Ticket {
         Ticket {
             client: self.ends.client,
@@ -285,14 +295,14 @@ impl Port {
         (!is_in_pace).then_some(Refused::Quota)
     }
 
-    fn refuse(&mut self, ticket: Ticket, descriptor: &Descriptor, reason: Refused) {
+    fn refuse(&mut self, task: TaskId, ticket: Ticket, descriptor: &Descriptor, reason: Refused) {
         let client = ticket.client;
-        self.metrics.submitted(self.task, client);
-        if self.metrics.refused(self.task, client, reason) {
+        self.metrics.submitted(task, client);
+        if self.metrics.refused(task, client, reason) {
             tell_first(&ticket, reason.into());
         }
         let refusal = Refusal {
-            task: self.task,
+            task,
             ticket,
             reason,
             captured_ns: descriptor.captured_ns,

@@ -31,7 +31,7 @@ pub use verdicts::{FailedReport, RejectedReport};
 pub const REPORT_FORMAT: u32 = 1;
 
 /// A longer answer than this is not a report.
-const REPORT_BYTES_MAX: u64 = 4 << 20;
+const REPORT_BYTES_MAX: u64 = 32 << 20;
 
 /// A daemon that lives answers in a few milliseconds, whatever it serves.
 const LIVE_NS: u64 = 1_000_000_000;

@@ -116,14 +116,11 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
     origin
         .notifier
         .extend_timeout(loading_us_max(&validated.plan));
-    let warnings = validated.plan.warnings.iter();
     // That there are no real-time priorities is said with what else is missing, below.
-    let warnings = warnings.filter(|warning| **warning != Warning::NoRealtime);
-    let renamed = validated.plan.renamed_keys.iter();
-    for warning in warnings
-        .map(ToString::to_string)
-        .chain(renamed.map(ToString::to_string))
-    {
+    let plan = &validated.plan;
+    let warnings = plan.told_warnings(|warning| *warning != Warning::NoRealtime);
+    let renamed = plan.renamed_keys.iter().map(ToString::to_string);
+    for warning in warnings.into_iter().chain(renamed) {
         say(&DaemonEvent::PlanWarning { warning });
     }
     tell_rivals(&validated.plan, &rivals::here());

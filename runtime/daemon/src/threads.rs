@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::{ClientId, Criticality, PartitionId, TaskId};
-use punctual_kernels::preprocess::{PreprocessSpec, Preprocessor};
+use punctual_kernels::preprocess::{PreprocessError, PreprocessSpec, Preprocessor};
 use punctual_plan::{Plan, Role, ThreadPlan};
 use punctual_platform::heartbeat::Pulse;
 use punctual_platform::poll::Waker;
@@ -293,6 +293,25 @@ pub fn stall_probes(
     probes.map(start).collect()
 }
 
+/// The preprocessors of one intake thread: networks of equal inputs share one.
+#[derive(Default)]
+struct Preprocessors {
+    specs: Vec<PreprocessSpec>,
+    made: Vec<Preprocessor>,
+}
+
+impl Preprocessors {
+    /// Which one prepares such inputs.
+    fn of(&mut self, spec: &PreprocessSpec) -> Result<usize, PreprocessError> {
+        if let Some(known) = self.specs.iter().position(|known| known == spec) {
+            return Ok(known);
+        }
+        self.made.push(Preprocessor::new(spec)?);
+        self.specs.push(*spec);
+        Ok(self.specs.len() - 1)
+    }
+}
+
 impl ThreadFactory<'_> {
     fn plan(&self) -> &Plan {
         &self.validated.plan
@@ -319,12 +338,20 @@ impl ThreadFactory<'_> {
         devices: &DeviceSet,
     ) -> Result<ManagedThread<Intake>, StartupError> {
         let client = ends.client;
-        let task = self.plan().client_slots[client.index()].task;
-        let offload_to = self.plan().scheduler.tasks[task.index()].offload_to;
-        let own = self.target(task, devices)?;
-        let offload_to = offload_to
-            .map(|task| self.target(task, devices))
-            .transpose()?;
+        let tasks = self.plan().client_slots[client.index()].tasks();
+        let mut preprocessors = Preprocessors::default();
+        let targets: Vec<Target> = self
+            .served(tasks.clone())
+            .map(|task| self.target(task, devices, &mut preprocessors))
+            .collect::<Result<_, _>>()?;
+        let made = preprocessors.made;
+        let copy_len = made.iter().map(Preprocessor::copy_len_max).max();
+        let numbers = tasks
+            .clone()
+            .map(|task| self.plan().task(task).channel.vectors);
+        let is_brief = tasks
+            .clone()
+            .all(|task| looking::is_brief(self.plan(), task));
         let stop = Arc::new(Flag::default());
         let wakeup = Wakeup::Bell(Arc::clone(&ends.bell));
         let heart = Arc::default();
@@ -333,16 +360,14 @@ impl ThreadFactory<'_> {
             stop: Arc::clone(&stop),
             heart: Arc::clone(&heart),
             housekeeping: self.housekeeping.clone(),
-            // The task of `offload_to` has the same frames, so their rows fit too.
-            copy: vec![0; own.preprocessor.copy_len_max()].into(),
-            // So do its vectors.
-            numbers: vec![0.0; self.plan().task(task).channel.vectors as usize].into(),
-            own,
-            offload_to,
+            // All of these tasks have the same frames and vectors.
+            copy: vec![0; copy_len.unwrap_or_default()].into(),
+            numbers: vec![0.0; numbers.max().unwrap_or_default() as usize].into(),
+            targets: targets.into(),
+            preprocessors: made.into(),
             reader: None,
             pictures: self.sinks.picture(client),
-            attends: looking::is_brief(self.plan(), task)
-                && looking::may_attend(&self.plan().threads, client),
+            attends: is_brief && looking::may_attend(&self.plan().threads, client),
         };
         let spec = self.spec(
             Role::Intake { client: client.0 },
@@ -353,12 +378,29 @@ impl ThreadFactory<'_> {
         })?)
     }
 
+    /// These tasks and those that they offload frames to, rising.
+    fn served(&self, tasks: impl Iterator<Item = TaskId> + Clone) -> impl Iterator<Item = TaskId> {
+        let config = &self.plan().scheduler.tasks;
+        let takers = tasks
+            .clone()
+            .filter_map(|task| config[task.index()].offload_to);
+        let mut served: Vec<TaskId> = tasks.chain(takers).collect();
+        served.sort_unstable();
+        served.dedup();
+        served.into_iter()
+    }
+
     /// A task to prepare inputs for.
-    fn target(&self, id: TaskId, devices: &DeviceSet) -> Result<Target, StartupError> {
+    fn target(
+        &self,
+        id: TaskId,
+        devices: &DeviceSet,
+        preprocessors: &mut Preprocessors,
+    ) -> Result<Target, StartupError> {
         let task = self.plan().task(id);
         let input = self.validated.package(task.model).network().input;
         let (mean, std) = input.form.normalisation();
-        let preprocessor = Preprocessor::new(&PreprocessSpec {
+        let preprocessor = preprocessors.of(&PreprocessSpec {
             frame: task.frame.layout(),
             crop: task.frame.crop,
             output: Size {
@@ -393,7 +435,9 @@ impl ThreadFactory<'_> {
         overdrawn: &Arc<Overdrawn>,
     ) -> Result<ManagedThread<Port>, StartupError> {
         let client = ends.client;
-        let task = self.plan().client_slots[client.index()].task;
+        let slot = self.plan().client_slots[client.index()];
+        // Of tasks that share a client's place the table says all that counts here.
+        let task = slot.task;
         let clients = self.plan().client_slots.len();
         let planned = self.plan().task(task);
         let period = planned.entry.submission_period;
@@ -404,11 +448,13 @@ impl ThreadFactory<'_> {
         let heart = Arc::default();
         let partition = self.plan().scheduler.tasks[task.index()].partition;
         let port = Port {
-            task,
+            tasks: slot.tasks().collect(),
             leader: devices
                 .leader(partition)
                 .filter(|_| looking::may_sleep_deeply(self.plan())),
-            is_brief: looking::is_brief(self.plan(), task),
+            is_brief: slot
+                .tasks()
+                .all(|task| looking::is_brief(self.plan(), task)),
             pace: period.map(|period| Pace::new(period, ends.slots)),
             egress_ns_max: egress::longest_ns(planned.deadline),
             reads: Pace::of_reads(promised, clients, ends.slots),

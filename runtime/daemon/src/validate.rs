@@ -30,11 +30,12 @@ impl Validated {
     /// The package of a model of the plan.
     pub fn package(&self, model: ModelId) -> &Package {
         let path = &self.plan.models[model.index()].package;
-        let package = self
-            .inputs
-            .packages
-            .iter()
-            .find(|input| Path::new(input.file()) == path)
+        let packages = &self.inputs.packages;
+        let is_of_model = |input: &&PackageInput| Path::new(input.file()) == path;
+        // Most often each model has a package of its own, in their order.
+        let likely = packages.get(model.index()).filter(is_of_model);
+        let package = likely
+            .or_else(|| packages.iter().find(is_of_model))
             .and_then(|input| input.package.as_ref().ok());
         package.expect("a plan's packages were read")
     }

@@ -78,6 +78,8 @@ enum Start {
     Heard,
     /// All that they had said when they were polled first.
     Known,
+    /// The task whose conduct is copied next.
+    conduct_from: usize,
 }
 
 /// What buffers, areas and weights are used for.
@@ -107,8 +109,6 @@ struct ClientLink {
     places: Places,
     newcomers: Consumer<OutputAreas>,
     areas_returned: Producer<OutputAreas>,
-    /// The task of its last submission, and of all: a client has one.
-    task: TaskId,
     /// Submissions without a verdict.
     open: u32,
     /// The client closed its connection; when nothing is open any more its parts are handed back.
@@ -129,7 +129,6 @@ impl ClientLink {
             places: Places::new(ends.slots),
             newcomers: ends.areas,
             areas_returned: ends.areas_returned,
-            task: TaskId(0),
             open: 0,
             gone: false,
         }
@@ -262,7 +261,7 @@ impl<D: Device> World for DaemonWorld<D> {
         }
         // Nothing else reports overruns.
         if matches!(step.event, Event::Finished(_)) {
-            self.metrics.copy_conduct(scheduler);
+            self.conduct_from = self.metrics.copy_conduct(scheduler, self.conduct_from);
         }
     }
 
@@ -301,6 +300,7 @@ impl<D: Device> DaemonWorld<D> {
             boxes: None,
             start: Start::Unheard,
             housekeeping: None,
+            conduct_from: 0,
         }
     }
 
@@ -477,7 +477,6 @@ impl<D: Device> DaemonWorld<D> {
                     return None;
                 }
                 client.payloads[usize::from(payload.slot)] = payload;
-                client.task = arrival.task;
                 client.open += 1;
                 Event::Arrived(arrival)
             }
@@ -506,13 +505,13 @@ impl<D: Device> DaemonWorld<D> {
 
     fn prepare(&mut self, request: RequestId, task: TaskId, ticket: Ticket) {
         let client = &mut self.clients[ticket.client.index()];
-        if task != client.task {
-            count(&self.metrics.task(client.task).offloaded);
+        let payload = client.payloads[usize::from(ticket.slot)];
+        if task != payload.task {
+            count(&self.metrics.task(payload.task).offloaded);
         }
         if let Some(areas) = &mut client.areas {
             self.trackers.outputs.lend(request, task, &ticket, areas);
         }
-        let payload = client.payloads[usize::from(ticket.slot)];
         let order = IntakeOrder::Prepare {
             request,
             task,

@@ -232,6 +232,10 @@ impl<'a> Problems<'a> {
         // What concerns the whole file comes first.
         self.found
             .sort_by_key(|(place, _)| place.span.as_ref().map(|span| span.start));
+        // A table that stands for several tasks has the same problem for each.
+        let mut told = std::collections::BTreeSet::new();
+        self.found
+            .retain(|(place, cause)| told.insert((place.key.clone(), cause.to_string())));
         let more = self.found.len().saturating_sub(PROBLEMS_MAX);
         self.found.truncate(PROBLEMS_MAX);
         let problem = |(place, cause): (Place, Arc<dyn Rule>)| Problem {

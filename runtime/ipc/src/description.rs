@@ -1,15 +1,21 @@
 //! What a stream's answers consist of, and what its submissions carry in addition to a frame: told once, in the head of the
 //! outputs file, which is larger than a message can be.
 
+use std::sync::Arc;
+
 use punctual_types::{AREA_HEAD_BYTES, AnswerKind, Element, OUTPUT_ALIGNMENT, VECTORS_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::handshake::StreamTerms;
 
-/// The number with which a description of this form begins.
+/// The number with which a description of one task begins.
 const FORM: u8 = 1;
+/// The same, where the tasks of the stream follow.
+const FORM_OF_TASKS: u8 = 2;
 /// Exits are named by a byte.
 const EXITS_MAX: usize = 256;
+/// Tasks are named by 16 bits, and 0 is the one that the client asked for.
+const TASKS_MAX: usize = u16::MAX as usize;
 /// Classes are named by 16 bits.
 const CLASSES_MAX: usize = 1 << 16;
 /// Most dimensions of an output.
@@ -29,6 +35,50 @@ pub struct Description {
     pub vectors: Vec<VectorDescription>,
     /// What becomes of a crop; none if the daemon does not say.
     pub input: Option<InputDescription>,
+    /// What the stream's submissions may be for, beside the task that the client asked for; none: for that alone.
+    #[serde(skip)]
+    pub tasks: Option<Arc<StreamTasks>>,
+}
+
+/// The tasks of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamTasks {
+    /// By the number that submissions have, the first being 1.
+    pub tasks: Vec<StreamTask>,
+    /// What the answers of any of them consist of, each once.
+    pub descriptions: Vec<Description>,
+}
+
+/// A task of a stream of several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamTask {
+    /// As in the plan.
+    pub name: String,
+    /// Which of the descriptions is its.
+    pub description: u16,
+}
+
+impl StreamTasks {
+    /// Adds a task.
+    ///
+    /// # Panics
+    /// If there are more than 65,535.
+    pub fn add(&mut self, name: String, description: Description) {
+        let known = self.descriptions.iter().position(|it| *it == description);
+        let at = known.unwrap_or_else(|| {
+            self.descriptions.push(description);
+            self.descriptions.len() - 1
+        });
+        let description = u16::try_from(at).expect("a plan has fewer tasks");
+        self.tasks.push(StreamTask { name, description });
+    }
+
+    /// The number of the task of that name.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u16> {
+        let at = self.tasks.iter().position(|task| task.name == name)?;
+        u16::try_from(at + 1).ok()
+    }
 }
 
 /// The network's input, and how a crop is fitted into it.
@@ -79,7 +129,9 @@ pub enum DescriptionError {
     #[error("the description is malformed")]
     Malformed,
     /// Of another release.
-    #[error("the description is of form {found}, this side reads {FORM}: install the same release")]
+    #[error(
+        "the description is of form {found}, this side reads {FORM} and {FORM_OF_TASKS}: install the same release"
+    )]
     Form {
         /// What it begins with.
         found: u8,
@@ -100,6 +152,13 @@ pub enum DescriptionError {
         bytes: u32,
         /// The area's length.
         area: u32,
+    },
+    /// A task whose description is not there.
+    #[error("task {name:?} has description {description} of {count}")]
+    Task {
+        name: String,
+        description: u16,
+        count: usize,
     },
     /// An input that no network has.
     #[error("the input is {width}x{height}; each side must be 1 to {INPUT_SIDE_MAX}")]
@@ -124,7 +183,11 @@ impl Description {
         if *self == Self::default() {
             return Vec::new();
         }
-        postcard::to_allocvec(&(FORM, self)).expect("plain data")
+        let encoded = match &self.tasks {
+            None => postcard::to_allocvec(&(FORM, self)),
+            Some(tasks) => postcard::to_allocvec(&(FORM_OF_TASKS, self, &**tasks)),
+        };
+        encoded.expect("plain data")
     }
 
     /// From a private copy of what stands in the file, checked against the terms.
@@ -138,10 +201,42 @@ impl Description {
                 Ok((description, [])) => description,
                 _ => return Err(DescriptionError::Malformed),
             },
+            [FORM_OF_TASKS, rest @ ..] => match postcard::take_from_bytes(rest) {
+                Ok(((description, tasks), [])) => Self {
+                    tasks: Some(Arc::new(tasks)),
+                    ..description
+                },
+                _ => return Err(DescriptionError::Malformed),
+            },
             [found, ..] => return Err(DescriptionError::Form { found: *found }),
         };
         description.check(terms)?;
         Ok(description)
+    }
+
+    /// What answers to submissions for the task of this number consist of; 0: the task that the client asked for.
+    #[must_use]
+    pub fn of_task(&self, task: u16) -> &Self {
+        let described = self.tasks.as_ref().and_then(|of| {
+            let task = of.tasks.get(usize::from(task).checked_sub(1)?)?;
+            of.descriptions.get(usize::from(task.description))
+        });
+        described.unwrap_or(self)
+    }
+
+    /// For a client that does not know of streams of several tasks.
+    pub(crate) fn of_one_task(&self) -> Self {
+        Self {
+            tasks: None,
+            ..self.clone()
+        }
+    }
+
+    /// How many tasks submissions may name by number.
+    #[must_use]
+    pub fn task_count(&self) -> u16 {
+        let tasks = self.tasks.as_ref().map_or(0, |of| of.tasks.len());
+        u16::try_from(tasks).unwrap_or(u16::MAX)
     }
 
     /// How many numbers come with each frame.
@@ -208,7 +303,28 @@ impl Description {
             let said = terms.vectors;
             return Err(DescriptionError::Vectors { found, said });
         }
-        Ok(())
+        self.tasks.as_ref().map_or(Ok(()), |of| of.check(terms))
+    }
+}
+
+impl StreamTasks {
+    fn check(&self, terms: &StreamTerms) -> Result<(), DescriptionError> {
+        let (what, count, limit) = ("tasks", self.tasks.len(), TASKS_MAX);
+        if count > limit {
+            return Err(DescriptionError::TooMany { what, count, limit });
+        }
+        let count = self.descriptions.len();
+        for StreamTask { name, description } in &self.tasks {
+            if usize::from(*description) >= count {
+                let (name, description) = (name.clone(), *description);
+                return Err(DescriptionError::Task {
+                    name,
+                    description,
+                    count,
+                });
+            }
+        }
+        self.descriptions.iter().try_for_each(|it| it.check(terms))
     }
 }
 
@@ -262,7 +378,38 @@ mod tests {
                 height: 480,
                 letterbox: true,
             }),
+            tasks: None,
         }
+    }
+
+    #[test]
+    fn the_tasks_of_a_stream_are_described_each_kind_once() {
+        let mut tasks = StreamTasks::default();
+        tasks.add("cars".to_owned(), of(vec![]));
+        let signs = Description {
+            classes: vec!["stop".to_owned()],
+            ..of(vec![])
+        };
+        tasks.add("signs".to_owned(), signs.clone());
+        tasks.add("lorries".to_owned(), of(vec![]));
+        assert_eq!(tasks.descriptions.len(), 2);
+        let mut asked = Description {
+            tasks: Some(Arc::new(tasks)),
+            ..of(vec![])
+        };
+        let decoded = Description::decode(&asked.encode(), &terms()).expect("in order");
+        assert_eq!(decoded, asked);
+        let number = |name| decoded.tasks.as_ref().and_then(|of| of.number(name));
+        assert_eq!((number("signs"), number("planes")), (Some(2), None));
+        assert_eq!(decoded.of_task(2), &signs);
+        // The one that was asked for, as a number that is none.
+        assert_eq!(decoded.of_task(0).classes, ["car"]);
+        assert_eq!((decoded.of_task(4), decoded.task_count()), (&decoded, 3));
+        let mut missing = (*asked.tasks.take().expect("there")).clone();
+        missing.tasks[1].description = 2;
+        asked.tasks = Some(Arc::new(missing));
+        let refused = Description::decode(&asked.encode(), &terms());
+        assert!(matches!(refused, Err(DescriptionError::Task { .. })));
     }
 
     fn terms() -> StreamTerms {

@@ -6,7 +6,7 @@ use crate::ring::Cell;
 /// A submission, copied out of shared memory and validated.
 ///
 /// Layout, in 64-bit words: sequence; captured; deadline; slot ‖ stream; format ‖ generation;
-/// crop y ‖ crop x (high half first); egress; a reserved word, which must be zero.
+/// crop y ‖ crop x (high half first); egress; task, of which only the low 16 bits may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// The client's count of submissions, from 1, without gaps.
@@ -23,6 +23,8 @@ pub struct Descriptor {
     /// The longest time that a record took from its sending until the client, which waited, had read it: of those read
     /// since the submission before. 0: it waited for none.
     pub egress_ns: u64,
+    /// Which task of the stream's it is for, the first being 1; 0: the one that the client asked for.
+    pub task: u16,
 }
 
 /// The top left corner of a frame's crop, whose size the stream's terms fix.
@@ -71,9 +73,9 @@ pub enum DescriptorError {
         x_max: u32,
         y_max: u32,
     },
-    /// Reserved bytes are for later versions.
-    #[error("reserved bytes are not zero")]
-    Reserved,
+    /// No such task.
+    #[error("task {found}, the stream has {tasks}")]
+    Task { found: u64, tasks: u16 },
 }
 
 /// The number of a client's first submission.
@@ -88,10 +90,12 @@ pub(crate) struct Expected {
     pub(crate) slots: u16,
     /// The furthest corner: frame less crop.
     pub(crate) crop_max: Crop,
+    /// How many tasks a submission can name.
+    pub(crate) tasks: u16,
 }
 
 impl Expected {
-    /// For the first submission of a stream.
+    /// For the first submission of a stream for one task.
     pub(crate) fn first(stream: u32, slots: u16, format: PixelFormat, crop_max: Crop) -> Self {
         Self {
             sequence: FIRST_SEQUENCE,
@@ -99,6 +103,7 @@ impl Expected {
             format: format.code(),
             slots,
             crop_max,
+            tasks: 0,
         }
     }
 }
@@ -115,7 +120,7 @@ impl Descriptor {
             pair(format, generation),
             pair(self.crop.y, self.crop.x),
             self.egress_ns,
-            0,
+            self.task.into(),
         ]
     }
 
@@ -129,7 +134,7 @@ impl Descriptor {
             format_generation,
             crop,
             egress_ns,
-            reserved,
+            task,
         ] = cell;
         let halves = |word: u64| ((word >> 32) as u32, word as u32);
         let (slot, stream) = halves(slot_stream);
@@ -163,9 +168,10 @@ impl Descriptor {
         if x > x_max || y > y_max {
             return Err(DescriptorError::Crop { x, y, x_max, y_max });
         }
-        if reserved != 0 {
-            return Err(DescriptorError::Reserved);
-        }
+        let tasks = expected.tasks;
+        let Some(task) = u16::try_from(task).ok().filter(|&t| t <= tasks) else {
+            return Err(DescriptorError::Task { found: task, tasks });
+        };
         let descriptor = Self {
             sequence,
             captured_ns,
@@ -173,6 +179,7 @@ impl Descriptor {
             slot,
             crop: Crop { x, y },
             egress_ns,
+            task,
         };
         Ok((descriptor, generation))
     }
@@ -186,7 +193,8 @@ mod tests {
 
     fn expected() -> Expected {
         let frame = FrameSpec::packed(PixelFormat::Rgb8, 640, 480);
-        Expected::first(3, 4, frame.format, Crop::furthest(&frame, 192, 192))
+        let first = Expected::first(3, 4, frame.format, Crop::furthest(&frame, 192, 192));
+        Expected { tasks: 2, ..first }
     }
 
     fn valid() -> Descriptor {
@@ -197,6 +205,7 @@ mod tests {
             slot: 3,
             crop: Crop { x: 448, y: 288 },
             egress_ns: 7,
+            task: 2,
         }
     }
 
@@ -253,12 +262,14 @@ mod tests {
                 ..
             }
         ));
-        let mut cell = valid().encode(0, 3, 1);
-        cell[7] = 1 << 63;
-        assert_eq!(
-            Descriptor::decode(&cell, &expected()),
-            Err(DescriptorError::Reserved)
-        );
+        for found in [3, 1 << 16 | 1, 1 << 63] {
+            let mut cell = valid().encode(0, 3, 1);
+            cell[7] = found;
+            assert_eq!(
+                Descriptor::decode(&cell, &expected()),
+                Err(DescriptorError::Task { found, tasks: 2 })
+            );
+        }
     }
 
     proptest! {
@@ -274,7 +285,7 @@ mod tests {
                 *word = good;
             }
             if let Ok((d, generation)) = Descriptor::decode(&cell, &expected()) {
-                prop_assert!(d.slot < 4 && d.crop.x <= 448 && d.crop.y <= 288 && d.sequence == 1);
+                prop_assert!(d.slot < 4 && d.crop.x <= 448 && d.crop.y <= 288 && d.sequence == 1 && d.task <= 2);
                 prop_assert_eq!(d.encode(generation, 3, 1), cell);
             }
         }

@@ -147,6 +147,7 @@ fn descriptor(terms: &StreamTerms, cell: &Cell) {
         slot: 0,
         crop: Crop::default(),
         egress_ns: 0,
+        task: 0,
     }
     .encode(1, terms.stream, terms.frame.format.code());
     for (word, noise) in right.iter_mut().zip(cell) {

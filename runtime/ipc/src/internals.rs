@@ -66,6 +66,7 @@ pub fn terms_with_outputs() -> (StreamTerms, Description) {
         high: 30.0,
     };
     let description = Description {
+        tasks: None,
         answer: AnswerKind::Detections,
         classes: vec!["car".to_owned(), "tram".to_owned()],
         exits: vec![ExitDescription {

@@ -63,12 +63,12 @@ mod socket;
 mod socket_model;
 
 pub use client::{
-    BellWatch, Claim, ClientChannel, ConnectError, Disconnected, ElementError, Opening, Outputs,
-    Progress, Slot, SlotMemory, SubmitError, Tensor, VectorError,
+    BellWatch, Claim, ClientChannel, ConnectError, Disconnected, ElementError, NoSuchTask, Opening,
+    Outputs, Progress, Slot, SlotMemory, SubmitError, Tensor, VectorError,
 };
 pub use description::{
     Description, DescriptionError, ExitDescription, InputDescription, OutputDescription,
-    VectorDescription,
+    StreamTask, StreamTasks, VectorDescription,
 };
 pub use descriptor::{Crop, Descriptor, DescriptorError};
 pub use frame::{FrameError, FrameSpec, Layout, PixelFormat};

@@ -16,8 +16,8 @@ use punctual_platform::{OsError, clock, peer, poll};
 use crate::bell::ServerBell;
 use crate::description::{Description, DescriptionError};
 use crate::handshake::{
-    Agreement, BufferRefusal, Hello, MessageError, OutputTerms, Refusal, Reply, StreamTerms,
-    TermsError, decode_opening, encode_answer,
+    Agreement, BufferRefusal, Features, Hello, MessageError, OutputTerms, Refusal, Reply,
+    StreamTerms, TermsError, decode_opening, encode_answer,
 };
 use crate::memory::{self, Memory};
 use crate::server::{Buffer, ServerChannel, free_slots};
@@ -306,6 +306,15 @@ impl Connection {
         if poll::is_closed(self.socket.as_fd()) {
             return Err(AdmitError::Gone);
         }
+        let agreed = self.agreement.get();
+        let knows_tasks = agreed.is_some_and(|it| it.features.contain(Features::TASKS));
+        let described;
+        let description = if knows_tasks || description.tasks.is_none() {
+            description
+        } else {
+            described = description.of_one_task();
+            &described
+        };
         let encoded = description.encode();
         let terms = &with_description(terms, description, &encoded);
         let made = terms.check().map_err(AdmitError::from);
@@ -331,9 +340,8 @@ impl Connection {
         self.welcome(terms, &memory, &bell)?;
         let requests = memory::sealed(&memory.request_file).map_err(|_| AdmitError::Sealed)?;
         let (socket, results, areas) = (self.socket, memory.results, memory.areas);
-        Ok(ServerChannel::new(
-            *terms, socket, bell, requests, results, buffers, areas,
-        ))
+        let channel = ServerChannel::new(*terms, socket, bell, requests, results, buffers, areas);
+        Ok(channel.for_tasks(description.task_count()))
     }
 
     /// Sends the client its memory, and waits until it has mapped it and rings for the first time.

@@ -231,6 +231,7 @@ fn of_two_that_give_a_slot_back_exactly_one_does_and_the_next_use_is_not_theirs(
             slot: 0,
             crop: Crop::default(),
             egress_ns: 0,
+            task: 0,
         };
         table.take(&submission(1), FIRST_GENERATION).expect("free");
         let released = |table: Arc<SlotTable>| move || u32::from(table.release(0, 1).is_some());

@@ -120,6 +120,7 @@ mod tests {
             slot,
             crop: Crop { x: 3, y: 4 },
             egress_ns: 0,
+            task: 0,
         }
     }
 

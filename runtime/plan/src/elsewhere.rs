@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::inputs::{
     Accounts, Board, DeviceKind, Host, HostCores, PackageInput, PlanInputs, Policies, ProfileInput,
 };
-use crate::manifest::{Account, Manifest, RawAccess};
+use crate::manifest::{Account, Manifest, PackageSource, RawAccess};
 use crate::read::{Files, board_named, conditions, of_packages, open, read_packages, read_profile};
 use crate::versions::Servable;
 
@@ -91,7 +91,9 @@ impl PlanInputs {
     ) -> Result<Self, Diagnostics> {
         let manifest_text = open(manifest_path)?;
         let mut problems = Problems::new(manifest_path, &manifest_text, "plan");
-        let Some(manifest) = crate::manifest::read(&policies, &mut problems) else {
+        let Some(manifest) =
+            crate::manifest::read(&policies, PackageSource::Files(files), &mut problems)
+        else {
             return Err(problems.into_errors());
         };
         // What is wrong with the manifest is for the plan to say.

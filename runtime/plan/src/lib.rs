@@ -36,8 +36,8 @@ pub use inputs::{
     WrittenPolicyError,
 };
 pub use manifest::{
-    Defaulted, LeaderWait, METRICS_SUFFIX, Margins, Payloads, RecorderMode, RecorderPlan,
-    RecorderRule, Scheduling, SocketRule, names_of,
+    Defaulted, LeaderWait, METRICS_SUFFIX, Margins, PatternRule, Payloads, RecorderMode,
+    RecorderPlan, RecorderRule, Scheduling, SocketRule, names_of,
 };
 pub use needs::{ModelNeeds, Needs, PartitionNeeds};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
@@ -50,13 +50,15 @@ pub use resolve::{
 };
 pub use versions::{Choice, PassedOver, Version, WhyNot, newest, versions};
 
+use manifest::PackageSource;
 use punctual_diagnostics::Problems;
 
 impl Plan {
     /// The plan, or everything that is wrong with the manifest or with what it names.
     pub fn build(inputs: &PlanInputs) -> Result<Self, Diagnostics> {
         let mut problems = Problems::new(&inputs.manifest_path, &inputs.manifest_text, "plan");
-        let Some(manifest) = manifest::read(&inputs.policies, &mut problems) else {
+        let source = PackageSource::Read(&inputs.packages);
+        let Some(manifest) = manifest::read(&inputs.policies, source, &mut problems) else {
             return Err(problems.into_errors());
         };
         let resolved = resolve::resolve(manifest, inputs, &mut problems);

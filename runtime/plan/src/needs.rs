@@ -6,8 +6,11 @@ use std::path::Path;
 use punctual_core::{Partitioning, PolicySpec};
 use serde::Serialize;
 
-use crate::inputs::{DeviceKind, HostCores, Policies};
-use crate::manifest::{self, LeaderWait, Manifest, PlaceChoice, RawModel, RawPartition, RawTask};
+use crate::inputs::{DeviceKind, HostCores, PlanInputs, Policies};
+use crate::manifest::{
+    self, LeaderWait, Manifest, PackageSource, PlaceChoice, RawModel, RawPartition, RawTask,
+};
+use crate::read::Files;
 use crate::resolve::places::{self, Home};
 use crate::resolve::{FrameNeeds, batches_up_to, device, left};
 
@@ -55,20 +58,44 @@ pub struct ModelNeeds {
     pub frames: Vec<FrameNeeds>,
     /// Whether weights of its package come and go: then all of it is computed directly, and must be measured in this way.
     pub paged: bool,
+    /// The pattern that found it: of the packages of one, those that take the same time share a profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
 }
 
 impl Needs {
-    /// From the manifest alone, on a machine with these cores; neither packages nor profiles are looked at.
+    /// From the manifest alone, on a machine with these cores; neither packages nor profiles are looked at, but for the
+    /// names of the packages that a pattern means.
     pub fn of_manifest(
         text: &str,
         path: &Path,
         policies: &Policies,
         cores: &HostCores,
     ) -> Result<Self, Diagnostics> {
+        let files = Files::of(path.parent().unwrap_or(Path::new("")));
         let mut problems = Problems::new(path, text, "plan");
-        let Some(manifest) = manifest::read(policies, &mut problems) else {
+        let manifest = manifest::read(policies, PackageSource::Files(&files), &mut problems);
+        Self::of(manifest, cores, problems)
+    }
+
+    /// Of the manifest that these were read for.
+    pub fn of_inputs(inputs: &PlanInputs) -> Result<Self, Diagnostics> {
+        let (path, text) = (&inputs.manifest_path, &inputs.manifest_text);
+        let mut problems = Problems::new(path, text, "plan");
+        let source = PackageSource::Read(&inputs.packages);
+        let manifest = manifest::read(&inputs.policies, source, &mut problems);
+        Self::of(manifest, &inputs.host.cores, problems)
+    }
+
+    fn of(
+        manifest: Option<Manifest>,
+        cores: &HostCores,
+        mut problems: Problems<'_>,
+    ) -> Result<Self, Diagnostics> {
+        let Some(manifest) = manifest else {
             return Err(problems.into_errors());
         };
+        let (path, text) = (problems.file(), problems.text());
         // What is wrong with the machine's cores is for the plan to say.
         let mut of_the_plan = Problems::new(path, text, "plan");
         let widths = Widths {
@@ -169,11 +196,13 @@ fn of_models(widths: &Widths<'_>, problems: &mut Problems<'_>) -> Vec<ModelNeeds
             continue;
         };
         let (mut units, mut frames, mut batch_max) = (Vec::new(), Vec::new(), 1);
+        let mut pattern = None;
         for task in &manifest.tasks {
             if task.model.as_ref().map(|at| &at.value) != Some(&model.name.value) {
                 continue;
             }
             batch_max = batch_max.max(task.batch_max);
+            pattern = task.group.pattern.as_ref().map(ToString::to_string);
             let partition = manifest.partition_of(task);
             units.extend(partition.and_then(|partition| widths.to_measure(partition)));
             let frame = task
@@ -204,6 +233,7 @@ fn of_models(widths: &Widths<'_>, problems: &mut Problems<'_>) -> Vec<ModelNeeds
             launches: fills && device == DeviceKind::Cuda,
             frames,
             paged: is_paged(manifest, package),
+            pattern,
         });
     }
     needs

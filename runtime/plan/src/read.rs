@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::inputs::{
     Board, Conditions, DeviceKind, Host, PackageInput, PlanInputs, Policies, ProfileInput,
 };
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, PackageSource};
 use crate::versions::{self, Chosen, Servable};
 
 /// A board of which there is no file.
@@ -146,7 +146,8 @@ impl PlanInputs {
     ) -> Result<Self, Diagnostics> {
         let manifest_text = open(manifest_path)?;
         let mut problems = Problems::new(manifest_path, &manifest_text, "plan");
-        let Some(manifest) = manifest::read(&policies, &mut problems) else {
+        let Some(manifest) = manifest::read(&policies, PackageSource::Files(files), &mut problems)
+        else {
             return Err(problems.into_errors());
         };
         let Some(name) = &manifest.daemon.board else {

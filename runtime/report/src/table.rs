@@ -106,6 +106,20 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Of more rows than `rows` the first quarter of as many, and a last one that says how many more there are.
+    #[must_use]
+    pub fn at_most(mut self, rows: usize) -> Self {
+        if self.rows.len() > rows {
+            let shown = rows.div_ceil(4);
+            let more = self.rows.len() - shown;
+            self.rows.truncate(shown);
+            let mut cells = vec![format!("{more} more")];
+            cells.resize(self.columns.len(), String::new());
+            self.row(cells);
+        }
+        self
+    }
+
     /// None if no column has one.
     fn headings(&self) -> Option<Vec<&str>> {
         let headings = self.columns.iter().map(|column| column.heading.as_str());
@@ -190,6 +204,17 @@ pub fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_of_too_many_rows_says_how_many_it_leaves_out() {
+        let of = |rows: usize| {
+            let mut table = Table::new(&["task", "rate"], 1);
+            (0..rows).for_each(|row| table.row([row.to_string(), "1".to_owned()]));
+            table.at_most(8).markdown()
+        };
+        assert!(of(8).ends_with("| 7 | 1 |\n"), "{}", of(8));
+        assert!(of(9).ends_with("| 1 | 1 |\n| 7 more |  |\n"), "{}", of(9));
+    }
 
     #[test]
     fn numbers_are_aligned_to_the_right_and_words_to_the_left() {

@@ -35,6 +35,7 @@ pub fn outputs(slots: u16) -> (OutputTerms, Description) {
         outputs: vec![values],
     };
     let description = Description {
+        tasks: None,
         answer: AnswerKind::Classes,
         // An answer may come from any.
         exits: vec![exit; 256],

@@ -2,7 +2,7 @@
 
 mod field;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 
@@ -324,12 +324,18 @@ impl Run<'_> {
     where
         Error: From<MeasureError<P::Error>>,
     {
-        let mut jobs = Vec::new();
+        let mut jobs: Vec<Job> = Vec::new();
+        // Of a pattern's packages the first of each kind is measured: the others take the same time.
+        let mut measured = HashSet::new();
         for wanted in self.packages {
             let mut sizes = wanted.on(device);
             if are_wanted(&sizes) {
                 change(&mut sizes);
-                jobs.push(self.job(wanted, device, &sizes)?);
+                let job = self.job(wanted, device, &sizes)?;
+                let kind = (wanted.pattern.as_ref(), job.package.timing().to_string());
+                if wanted.pattern.is_none() || measured.insert(kind) {
+                    jobs.push(job);
+                }
             }
         }
         let mut wrong = Ok(());

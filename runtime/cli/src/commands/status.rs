@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use punctual_daemon::{Report, State};
+use punctual_daemon::{Report, State, TaskReport};
 use punctual_platform::clock;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
@@ -195,6 +195,9 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// Rows of the table of tasks.
+const TASKS_MAX: usize = 64;
+
 fn tasks(report: &Report) -> Table {
     let (number, words) = (Column::number, Column::words);
     let mut table = Table::of([
@@ -210,7 +213,12 @@ fn tasks(report: &Report) -> Table {
         number("p99").unit("ms"),
         number("max").unit("ms"),
     ]);
-    for task in &report.tasks {
+    let mut tasks: Vec<&TaskReport> = report.tasks.iter().collect();
+    // Of thousands those that are asked most.
+    if tasks.len() > TASKS_MAX {
+        tasks.sort_by_key(|task| std::cmp::Reverse(task.submitted));
+    }
+    for task in tasks {
         let exits = task.exits.iter().map(u64::to_string).collect::<Vec<_>>();
         let ms = |us: u64| format!("{:.1}", us as f64 / 1e3);
         table.row([
@@ -227,7 +235,7 @@ fn tasks(report: &Report) -> Table {
             ms(task.latency_us.max),
         ]);
     }
-    table
+    table.at_most(TASKS_MAX)
 }
 
 fn partitions(report: &Report) -> Table {

@@ -66,6 +66,7 @@ fn detections() -> (OutputTerms, Description) {
         output("count", Element::I32, &[1], 192),
     ];
     let description = Description {
+        tasks: None,
         answer: AnswerKind::Detections,
         classes: vec!["car".to_owned(), "tram".to_owned()],
         exits: vec![ExitDescription { outputs }],

@@ -165,11 +165,15 @@ impl Metrics {
         self.clients[reply.ticket.client.index()].ended(reply.verdict.into())
     }
 
-    /// How the tasks' stages kept their budgets. Scheduler's thread only.
-    pub fn copy_conduct(&self, scheduler: &Scheduler) {
-        for (index, metrics) in self.tasks.iter().enumerate() {
+    /// How the tasks' stages kept their budgets, of at most so many tasks that the scheduler's thread does not notice: from
+    /// this one on. The task to go on with. Scheduler's thread only.
+    pub fn copy_conduct(&self, scheduler: &Scheduler, from: usize) -> usize {
+        const AT_ONCE: usize = 64;
+        let end = self.tasks.len().min(from + AT_ONCE);
+        for (index, metrics) in self.tasks.iter().enumerate().take(end).skip(from) {
             metrics.copy_conduct(scheduler.counters(TaskId(index as u16)));
         }
+        if end < self.tasks.len() { end } else { 0 }
     }
 
     /// How much of the tasks' networks serves their frames. Scheduler's thread only.

@@ -18,6 +18,7 @@ mod memory;
 mod offload;
 mod ort;
 mod outputs;
+mod patterns;
 mod places;
 mod policies;
 mod reconnection;

@@ -250,6 +250,7 @@ impl ClientChannel {
             bytes: layout.slot_bytes,
             vectors: layout.vectors(index),
             written: 0,
+            task: 0,
             description: Arc::clone(&self.outputs.description),
         }
     }
@@ -321,12 +322,17 @@ impl ClientChannel {
     /// The outputs of a record that was [taken](Self::take), once; none if it has none. A caller that takes verdicts must
     /// take their outputs as well, and let go of them: otherwise their areas are never free again.
     pub fn outputs(&mut self, record: &ResultRecord) -> Option<Outputs> {
+        self.outputs_of(record, 0)
+    }
+
+    /// As [`outputs`](Self::outputs), of a submission for the task of this number.
+    pub fn outputs_of(&mut self, record: &ResultRecord, task: u16) -> Option<Outputs> {
         let answer = record.answer?;
         let handed = answer.outputs?;
         let noted = self.handed.get_mut(usize::from(handed.area))?;
         noted.take_if(|noted| noted.outputs == Some(handed))?;
         let memory = Arc::clone(&self.outputs);
-        let outputs = Outputs::new(memory, answer.exit, handed, answer.not_finite);
+        let outputs = Outputs::new(memory, task, answer.exit, handed, answer.not_finite);
         if record.is_final {
             // No deeper answer comes to this area: it goes back with the last of its outputs.
             self.outputs.let_go(handed);
@@ -482,6 +488,7 @@ impl ClientChannel {
             slot,
             crop,
             egress_ns: std::mem::take(&mut self.egress_ns),
+            task: claim.task,
         };
         let generation = self.generations[usize::from(slot)];
         let format = self.terms.frame.format.code();

@@ -16,4 +16,4 @@ pub(crate) use doorbell::{ASLEEP_FOR_VERDICTS, AWAKE};
 pub use error::{ConnectError, Disconnected, SubmitError};
 pub use opening::{Opening, Progress};
 pub use outputs::{ElementError, Outputs, Tensor};
-pub use slot::{Claim, SlotMemory, VectorError};
+pub use slot::{Claim, NoSuchTask, SlotMemory, VectorError};

@@ -72,6 +72,8 @@ impl OutputMemory {
 /// many, its submissions are rejected ([`NoArea`](crate::Rejection::NoArea)). It outlives its channel and its daemon.
 pub struct Outputs {
     memory: Arc<OutputMemory>,
+    /// The number of the task that answered.
+    task: u16,
     exit: u8,
     handed: HandedOver,
     not_finite: bool,
@@ -87,6 +89,7 @@ impl Outputs {
     /// Of an area that the terms have.
     pub(super) fn new(
         memory: Arc<OutputMemory>,
+        task: u16,
         exit: u8,
         handed: HandedOver,
         not_finite: bool,
@@ -96,6 +99,7 @@ impl Outputs {
         holds.count.fetch_add(1, Ordering::Relaxed);
         Self {
             memory,
+            task,
             exit,
             handed,
             not_finite,
@@ -104,13 +108,13 @@ impl Outputs {
 
     /// The tensors, in the network's order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Tensor<'_>> {
-        let described = self.memory.description.outputs(self.exit).iter();
+        let described = self.described().iter();
         described.map(|described| self.tensor(described))
     }
 
     #[must_use]
     pub fn len(&self) -> usize {
-        self.memory.description.outputs(self.exit).len()
+        self.described().len()
     }
 
     #[must_use]
@@ -121,7 +125,7 @@ impl Outputs {
     /// The tensor at this position; none if there are fewer.
     #[must_use]
     pub fn at(&self, position: usize) -> Option<Tensor<'_>> {
-        let described = self.memory.description.outputs(self.exit).get(position)?;
+        let described = self.described().get(position)?;
         Some(self.tensor(described))
     }
 
@@ -135,6 +139,13 @@ impl Outputs {
     #[must_use]
     pub fn is_finite(&self) -> bool {
         !self.not_finite
+    }
+
+    fn described(&self) -> &[OutputDescription] {
+        self.memory
+            .description
+            .of_task(self.task)
+            .outputs(self.exit)
     }
 
     fn tensor<'a>(&'a self, described: &'a OutputDescription) -> Tensor<'a> {
@@ -155,6 +166,7 @@ impl Clone for Outputs {
     fn clone(&self) -> Self {
         Self::new(
             Arc::clone(&self.memory),
+            self.task,
             self.exit,
             self.handed,
             self.not_finite,

@@ -24,7 +24,18 @@ pub struct Claim {
     pub(super) vectors: usize,
     /// One bit a vector: whether it was set.
     pub(super) written: u8,
+    /// The number of the task that the frame is for; 0: the one that the client asked for.
+    pub(super) task: u16,
     pub(super) description: Arc<Description>,
+}
+
+/// The stream takes no frames for a task of that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the stream takes no frames for task {name:?}: it is of {count} tasks")]
+pub struct NoSuchTask {
+    pub name: String,
+    /// How many there are beside the one that the client asked for.
+    pub count: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +72,41 @@ impl Claim {
         SlotMemory {
             _memory: self.memory.clone(),
         }
+    }
+
+    /// Says which task of the stream's the frame is for, where a `[[task]]` of the manifest is for many packages. Otherwise it is
+    /// for the one that the client asked for.
+    ///
+    /// # Errors
+    /// If the stream has no such task.
+    pub fn set_task(&mut self, name: &str) -> Result<(), NoSuchTask> {
+        let tasks = self.description.tasks.as_ref();
+        let number = tasks.and_then(|tasks| tasks.number(name));
+        self.task = number.ok_or_else(|| NoSuchTask {
+            name: name.to_owned(),
+            count: self.description.task_count(),
+        })?;
+        Ok(())
+    }
+
+    /// As [`set_task`](Self::set_task), by its [number](crate::StreamTasks::number), which spares looking for the name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_task_number(&mut self, number: u16) -> Result<(), NoSuchTask> {
+        let count = self.description.task_count();
+        if number > count {
+            let name = number.to_string();
+            return Err(NoSuchTask { name, count });
+        }
+        self.task = number;
+        Ok(())
+    }
+
+    /// The number of the task that the frame is for; 0: the one that the client asked for.
+    #[must_use]
+    pub fn task(&self) -> u16 {
+        self.task
     }
 
     /// Writes a vector that goes with the frame, by its name in the manifest. All of the task's must be set before each

@@ -54,8 +54,10 @@ impl Features {
     pub const LAYOUTS: Self = Self(1);
     /// The client may bring the buffers of its slots along.
     pub const BUFFERS: Self = Self(2);
+    /// A submission may say which task of the stream's it is for.
+    pub const TASKS: Self = Self(4);
     /// All that this release knows.
-    pub const ALL: Self = Self(Self::LAYOUTS.0 | Self::BUFFERS.0);
+    pub const ALL: Self = Self(Self::LAYOUTS.0 | Self::BUFFERS.0 | Self::TASKS.0);
 
     /// From a number; unknown bits are kept, they are a newer peer's.
     #[must_use]

@@ -36,6 +36,8 @@ pub struct ServerChannel {
     shared: Arc<Shared>,
     /// Until they are taken.
     areas: Vec<Area>,
+    /// How many tasks its submissions can name.
+    tasks: u16,
 }
 
 impl ServerChannel {
@@ -64,7 +66,13 @@ impl ServerChannel {
         Self {
             shared: Arc::new(shared),
             areas,
+            tasks: 0,
         }
+    }
+
+    /// Of a client whose submissions say which of so many tasks they are for.
+    pub(crate) fn for_tasks(self, tasks: u16) -> Self {
+        Self { tasks, ..self }
     }
 
     /// The areas for outputs, once, if the terms have any: a fourth part, for the thread that decides.
@@ -77,7 +85,7 @@ impl ServerChannel {
     #[must_use]
     pub fn split(self) -> (Submissions, PayloadReader, Results) {
         (
-            Submissions::new(Arc::clone(&self.shared)),
+            Submissions::new(Arc::clone(&self.shared), self.tasks),
             PayloadReader::new(Arc::clone(&self.shared)),
             Results::new(self.shared),
         )

@@ -31,12 +31,15 @@ pub struct Submissions {
 }
 
 impl Submissions {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, tasks: u16) -> Self {
         let terms = &shared.terms;
         let ring = RingReader::new(shared.requests.clone(), shared.request_layout.submissions);
         let (format, crop_max) = (terms.frame.format, terms.crop_max());
         Self {
-            expected: Expected::first(terms.stream, terms.slots, format, crop_max),
+            expected: Expected {
+                tasks,
+                ..Expected::first(terms.stream, terms.slots, format, crop_max)
+            },
             ring,
             // The first, which says that the client has mapped its memory.
             rings_owed: 1,

@@ -16,7 +16,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::manifest::Margins;
-use crate::resolve::{MEASURE, Model, Resolved, Task};
+use crate::resolve::{MEASURE, Model, Resolved, Task, groups};
 
 /// Processor time of one event on the way through port and scheduler, system calls
 /// included; bounds what they take from intake threads on their core.
@@ -83,29 +83,65 @@ pub(super) fn bounds(resolved: &Resolved<'_>, problems: &mut Problems<'_>) -> Ve
     for task in tasks {
         prepare.push(preparation(task, &models[task.model], margins, problems));
     }
-    tasks
-        .iter()
-        .enumerate()
-        .map(|(position, task)| {
-            let mut others = intake_interference(position, resolved, &prepare);
-            if placement.intake_core(position) == placement.first() {
-                others.extend(event_interference(resolved));
-            }
-            let own = prepare[position].saturating_mul(u64::from(task.clients));
-            // Best-effort frames are prepared by ordinary threads: nothing bounds them, and
-            // nothing is promised.
-            let prepare_worst = if task.is_best_effort() {
-                own
-            } else {
-                response(own, &others)
-            };
-            ArrivalBound {
-                channel: margins.channel,
-                prepare: prepare[position],
-                prepare_worst,
-            }
-        })
-        .collect()
+    let streams = streams(tasks, |position| prepare[position]);
+    let mut bounds = Vec::new();
+    for stream in &streams {
+        let task = stream.task;
+        let mut others = intake_interference(stream, &streams, resolved);
+        if placement.intake_core(task) == placement.first() {
+            others.extend(event_interference(resolved));
+        }
+        let own = stream.cost();
+        // Best-effort frames are prepared by ordinary threads: nothing bounds them, and
+        // nothing is promised.
+        let prepare_worst = if task.is_best_effort() {
+            own
+        } else {
+            response(own, &others)
+        };
+        bounds.extend((0..stream.tasks).map(|_| ArrivalBound {
+            channel: margins.channel,
+            prepare: stream.prepare,
+            prepare_worst,
+        }));
+    }
+    bounds
+}
+
+/// The tasks of one table, which have its rate together; each frame may be of the one that takes longest.
+struct Stream<'t> {
+    /// The first of them.
+    task: &'t Task,
+    tasks: usize,
+    /// The longest preparation of a frame.
+    prepare: Nanos,
+}
+
+impl Stream<'_> {
+    /// Of a frame of each client.
+    fn cost(&self) -> Nanos {
+        self.prepare.saturating_mul(u64::from(self.task.clients))
+    }
+}
+
+fn streams(tasks: &[Task], prepare: impl Fn(usize) -> Nanos) -> Vec<Stream<'_>> {
+    let mut first = 0;
+    let stream = |group: &'_ [Task]| {
+        let positions = first..first + group.len();
+        first = positions.end;
+        (
+            group.len(),
+            positions.map(&prepare).max().unwrap_or_default(),
+        )
+    };
+    let sizes: Vec<(usize, Nanos)> = groups(tasks).map(stream).collect();
+    let all = groups(tasks).zip(sizes);
+    all.map(|(group, (tasks, prepare))| Stream {
+        task: &group[0],
+        tasks,
+        prepare,
+    })
+    .collect()
 }
 
 fn preparation(
@@ -138,25 +174,26 @@ fn preparation(
 
 /// Intake threads of the same core that are as urgent or more (the shorter the deadline the more urgent).
 fn intake_interference(
-    position: usize,
+    own: &Stream<'_>,
+    streams: &[Stream<'_>],
     resolved: &Resolved<'_>,
-    prepare: &[Nanos],
 ) -> Vec<Interference> {
-    let (tasks, placement) = (&resolved.tasks, &resolved.placement);
+    let placement = &resolved.placement;
     let margins = &resolved.manifest.daemon.margins;
-    let core = placement.intake_core(position);
-    let urgent = |(other, task): &(usize, &Task)| {
-        *other != position
-            && placement.intake_core(*other) == core
+    let core = placement.intake_core(own.task);
+    let urgent = |other: &&Stream<'_>| {
+        let task = other.task;
+        task.group != own.task.group
+            && placement.intake_core(task) == core
             && !task.is_best_effort()
-            && task.deadline <= tasks[position].deadline
+            && task.deadline <= own.task.deadline
     };
-    let others = tasks.iter().enumerate().filter(urgent);
+    let others = streams.iter().filter(urgent);
     others
-        .filter_map(|(other, task)| {
+        .filter_map(|other| {
             Some(Interference {
-                cost: prepare[other].saturating_mul(u64::from(task.clients)),
-                period: task.promise()?.0,
+                cost: other.cost(),
+                period: other.task.promise()?.0,
                 jitter: margins.channel,
             })
         })
@@ -166,13 +203,15 @@ fn intake_interference(
 /// Scheduler and ports: arrival, preparation, and the end of each stage of every promised frame.
 fn event_interference(resolved: &Resolved<'_>) -> Vec<Interference> {
     let margins = &resolved.manifest.daemon.margins;
-    let tasks = &resolved.tasks;
-    tasks
-        .iter()
-        .filter_map(|task| {
-            let (period, deadline) = task.promise()?;
+    let costs = |group: &[Task]| {
+        let models = group.iter().map(|task| &resolved.models[task.model]);
+        models.map(event_cost).max().unwrap_or_default()
+    };
+    groups(&resolved.tasks)
+        .filter_map(|group| {
+            let (period, deadline) = group[0].promise()?;
             Some(Interference {
-                cost: event_cost(&resolved.models[task.model]),
+                cost: costs(group),
                 period,
                 jitter: margins.channel.max(deadline),
             })
@@ -191,11 +230,11 @@ pub(super) fn on_partition(
     let margins = &resolved.manifest.daemon.margins;
     let cores = &placement.partitions[partition].cores;
     let mut others = Vec::new();
-    for (position, (task, arrival)) in tasks.iter().zip(arrivals).enumerate() {
-        let here = cores.contains(&placement.intake_core(position));
-        if let Some((period, _)) = task.promise().filter(|_| here) {
+    for stream in streams(tasks, |position| arrivals[position].prepare) {
+        let here = cores.contains(&placement.intake_core(stream.task));
+        if let Some((period, _)) = stream.task.promise().filter(|_| here) {
             others.push(Interference {
-                cost: arrival.prepare.saturating_mul(u64::from(task.clients)),
+                cost: stream.cost(),
                 period,
                 jitter: margins.channel,
             });

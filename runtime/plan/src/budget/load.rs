@@ -1,14 +1,14 @@
 //! Real-time load of each core: ordinary threads must be left a part of it, or the kernel's
 //! real-time throttling takes one by force, tens of milliseconds at a time.
 
-use punctual_core::{Config, Nanos};
+use punctual_core::{Config, Nanos, TaskConfig};
 use punctual_diagnostics::{Place, Problems, Rule};
 use serde::Serialize;
 use thiserror::Error;
 
 use super::arrival::event_cost;
 use super::schedulability::{LESS_LOAD, share};
-use crate::resolve::{Placement, Resolved};
+use crate::resolve::{Placement, Resolved, Task, groups};
 
 /// Largest share of a core for promised work.
 const LOAD_MAX: f64 = SHARE_MAX as f64 / 1000.0;
@@ -83,24 +83,32 @@ pub(super) fn overload(load: CoreLoad, placement: &Placement) -> Option<(Place, 
 /// shared core the stages' budgets contain arrivals already: they count twice, to be safe.
 fn of_core(core: u16, resolved: &Resolved<'_>, config: &Config) -> f64 {
     let (tasks, placement) = (&resolved.tasks, &resolved.placement);
-    let mut load = 0.0;
-    for (position, (task, settings)) in tasks.iter().zip(&config.tasks).enumerate() {
-        let Some((period, _)) = task.promise() else {
-            continue;
-        };
+    let of_frame = |(task, settings): (&Task, &TaskConfig)| {
+        let mut work = Nanos::ZERO;
         let partition = settings.partition.index();
         if placement.partitions[partition].cores.contains(&core) {
             let stages = &config.models[task.model].stages[..=usize::from(task.mandatory_exit)];
-            let work = stages.iter().fold(Nanos::ZERO, |sum, stage| {
+            work = stages.iter().fold(Nanos::ZERO, |sum, stage| {
                 sum + stage.times[0].on[partition].budget + config.dispatch_cost
             });
-            load += share(work, period);
         }
-        if placement.intake_core(position) == core {
-            load += share(settings.prepare, period);
+        if placement.intake_core(task) == core {
+            work += settings.prepare;
         }
         if placement.first() == core {
-            load += share(event_cost(&resolved.models[task.model]), period);
+            work += event_cost(&resolved.models[task.model]);
+        }
+        work
+    };
+    let mut settings = &config.tasks[..];
+    let mut load = 0.0;
+    for group in groups(tasks) {
+        let (own, others) = settings.split_at(group.len());
+        settings = others;
+        // Tasks of one table have its rate together.
+        if let Some((period, _)) = group[0].promise() {
+            let most = group.iter().zip(own).map(of_frame).max();
+            load += share(most.unwrap_or_default(), period);
         }
     }
     load

@@ -11,7 +11,7 @@ use super::paging::Paging;
 use crate::inputs::DeviceKind;
 use crate::inputs::PlanInputs;
 use crate::manifest::{Manifest, Payloads, RecorderMode, RecorderPlan};
-use crate::resolve::{FramePlan, Model, Placed, Placement, Resolved, Task};
+use crate::resolve::{FramePlan, Model, Placed, Placement, Resolved, Task, groups};
 
 /// All memory that the daemon has when every client is there: the most that it ever has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -208,6 +208,9 @@ const HEAP_BASE_BYTES: u64 = 1 << 20;
 const SCHEDULER_BYTES_A_REQUEST: u64 = 1024;
 const SCHEDULER_BYTES_A_TASK: u64 = 8 * 1024;
 
+/// Two histograms of times, and counters.
+const METRICS_BYTES_A_TASK: u64 = 40 * 1024;
+
 /// For each place: a row of costs for each stage, and queues that could hold all requests.
 const PLACE_BYTES_A_STAGE: u64 = 512;
 const PLACE_BYTES_A_REQUEST: u64 = 512;
@@ -272,9 +275,10 @@ pub(super) fn items(inventory: &Inventory<'_>, program_bytes: u64) -> Vec<Memory
     ];
     items.extend(weights(inventory));
     items.extend(requests(inventory));
-    items.extend(resolved.tasks.iter().flat_map(channels));
+    items.extend(groups(&resolved.tasks).flat_map(|group| channels(&group[0])));
     let buffers = u64::from(inventory.request_buffers) * SCHEDULER_BYTES_A_REQUEST;
-    let tables = buffers + resolved.tasks.len() as u64 * SCHEDULER_BYTES_A_TASK;
+    let tasks = resolved.tasks.len() as u64 * (SCHEDULER_BYTES_A_TASK + METRICS_BYTES_A_TASK);
+    let tables = buffers + tasks;
     let purpose = Purpose::SchedulerTables;
     items.push(MemoryItem::new(purpose, "scheduler", tables, 1));
     items.extend(tables_of_places(inventory));
@@ -352,10 +356,12 @@ fn pictures(recorder: &RecorderPlan, tasks: &[Task]) -> Vec<MemoryItem> {
         let copy = FrameLayout::packed(task.frame.format, size.width, size.height);
         let pixels = u64::from(size.width) * u64::from(size.height);
         let copies = u64::from(task.clients) * PICTURE_BUFFERS;
-        let item = MemoryItem::new(Purpose::Recorder, &task.name, copy.bytes(), copies);
+        let of = task.clients_of();
+        let item = MemoryItem::new(Purpose::Recorder, &of, copy.bytes(), copies);
         Some((item, pixels))
     };
-    let (mut items, pixels): (Vec<_>, Vec<_>) = tasks.iter().filter_map(recorded).unzip();
+    let groups = groups(tasks).map(|group| &group[0]);
+    let (mut items, pixels): (Vec<_>, Vec<_>) = groups.filter_map(recorded).unzip();
     if let Some(pixels) = pixels.into_iter().max() {
         // Red, green and blue, and no more than that encoded.
         let picture = 2 * 3 * pixels;
@@ -446,14 +452,15 @@ fn requests(inventory: &Inventory<'_>) -> Vec<MemoryItem> {
 fn channels(task: &Task) -> Vec<MemoryItem> {
     let (clients, channel) = (u64::from(task.clients), task.channel());
     let (bytes, crop) = (channel.bytes(), task.frame.crop_bytes());
+    let of = &task.clients_of();
     let mut items = vec![
-        MemoryItem::new(Purpose::Channels, &task.name, bytes, clients),
-        MemoryItem::new(Purpose::CropCopies, &task.name, crop, clients),
+        MemoryItem::new(Purpose::Channels, of, bytes, clients),
+        MemoryItem::new(Purpose::CropCopies, of, crop, clients),
     ];
     if channel.area_bytes > 0 {
         let (area, count) = (channel.area_stride(), clients * u64::from(channel.slots));
         let purpose = Purpose::OutputAreas;
-        items.push(MemoryItem::new(purpose, &task.name, area, count));
+        items.push(MemoryItem::new(purpose, of, area, count));
     }
     items
 }
@@ -469,8 +476,8 @@ fn stacks(inventory: &Inventory<'_>) -> [MemoryItem; 2] {
     let threads = inventory.threads + loader;
     let stack = STACK_BYTES + THREAD_HEAP_BYTES;
     let ordinary = ORDINARY_STACK_BYTES + THREAD_HEAP_BYTES;
-    let tasks = inventory.resolved.tasks.iter();
-    let clients: u64 = tasks.map(|task| u64::from(task.clients)).sum();
+    let groups = groups(&inventory.resolved.tasks);
+    let clients: u64 = groups.map(|group| u64::from(group[0].clients)).sum();
     [
         MemoryItem::new(Purpose::Stacks, "threads", stack, threads),
         MemoryItem::new(

@@ -11,7 +11,7 @@ use super::load::SHARE_MAX;
 use super::preemption;
 use super::sharing::Sharing;
 use super::times::{self, Budgets};
-use crate::resolve::{Placement, Resolved, Task, batches_up_to, taker};
+use crate::resolve::{Placement, Resolved, Task, batches_up_to, groups, taker};
 
 /// All tables. Figures that are missing from a profile are noted.
 pub(super) fn config(
@@ -170,15 +170,21 @@ pub(crate) fn kept(task: &Task, config: &TaskConfig) -> u64 {
     }
 }
 
-/// As many buffers as all queues together, and one more than is kept for promised frames, so
-/// that the others are not shut out. At most 64 queues of 64.
+/// As many buffers as all queues together, or as the clients of a group of tasks can have frames without a verdict, and one
+/// more than is kept for promised frames, so that the others are not shut out.
 fn request_buffers(tasks: &[Task], settings: &[TaskConfig]) -> u16 {
-    let queues: u64 = tasks.iter().map(|task| u64::from(task.queue_depth)).sum();
+    let of_group = |group: &[Task]| {
+        let queues: u64 = group.iter().map(|task| u64::from(task.queue_depth)).sum();
+        let submitted = u64::from(group[0].clients) * u64::from(group[0].channel().results);
+        queues.min(submitted)
+    };
+    let queues: u64 = groups(tasks).map(of_group).sum();
     let kept = tasks.iter().zip(settings);
     let kept: u64 = kept
         .map(|(task, settings)| kept_at_most(task, settings))
         .sum();
-    queues.max(kept + 1) as u16
+    // The scheduler refuses a plan that keeps more.
+    u16::try_from(queues.max(kept + 1)).unwrap_or(u16::MAX)
 }
 
 fn kept_at_most(task: &Task, config: &TaskConfig) -> u64 {

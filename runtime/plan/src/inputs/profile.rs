@@ -73,13 +73,16 @@ impl PackageInput {
         package: &Package,
         profiles: &'i [ProfileInput],
     ) -> Vec<Candidate<'i>> {
+        // Once: there may be thousands of packages, each with profiles.
+        let (timing, hash) = (package.timing().to_string(), package.hash().to_string());
         let candidate = |input: &'i ProfileInput| {
             let profile = input.profile.as_ref().ok()?;
             let key = &profile.key;
-            if !key.is_of(package) {
+            let has_its_weights = key.package == hash;
+            if key.timing != timing && !has_its_weights {
                 return None;
             }
-            let nearness = if key.is_with_weights_of(package) {
+            let nearness = if has_its_weights {
                 Nearness::SameWeights
             } else if self.is_beside(input) {
                 Nearness::LiesWithIt

@@ -27,7 +27,7 @@ impl FromToml for Account {
 }
 
 /// `allow = { users = [...], groups = [...] }`, as written.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RawAccess {
     pub(crate) users: Option<Spanned<Vec<Account>>>,
     pub(crate) groups: Option<Spanned<Vec<Account>>>,
@@ -67,7 +67,7 @@ impl RawAdmission {
 }
 
 /// Who may feed a task, and how fast, by `[[task]]`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RawEntry {
     pub(crate) allow: Option<RawAccess>,
     pub(crate) submission_period: Option<Spanned<Nanos>>,

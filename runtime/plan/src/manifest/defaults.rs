@@ -23,8 +23,8 @@ const PARTITION: &str = "main";
 /// The least default of `queue_depth`.
 const QUEUE_DEPTH: u64 = 8;
 
-/// What a number adds to a name that another package has: a hyphen and two digits, as there are at most 64 tasks.
-const NUMBER_BYTES: usize = 3;
+/// What a number adds to a name that another package has: a hyphen and four digits, as there are at most 4,096 models.
+const NUMBER_BYTES: usize = 5;
 
 /// A rate and a deadline are given so that they are kept.
 const CRITICALITY: (&str, Criticality) = CRITICALITIES[0];
@@ -179,7 +179,7 @@ impl Defaults {
     }
 
     /// The model of the package, which need not be written.
-    fn model_of_package(
+    pub(super) fn model_of_package(
         &mut self,
         package: Spanned<String>,
         written: &[RawModel],

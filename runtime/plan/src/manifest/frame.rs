@@ -8,6 +8,7 @@ use super::Defaults;
 const FRAME_SIDE_MAX: u64 = SIDE_MAX as u64;
 
 /// A task's `frame`, as written.
+#[derive(Clone)]
 pub(crate) enum RawFrame {
     Picture(Box<RawPicture>),
     /// What the network takes, so its size is not written.
@@ -20,6 +21,7 @@ pub(crate) enum RawFrame {
     OfNetwork(Place),
 }
 
+#[derive(Clone)]
 pub(crate) struct RawPicture {
     /// None: the network's.
     pub(crate) format: Option<Spanned<PixelFormat>>,

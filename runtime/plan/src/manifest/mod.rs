@@ -8,6 +8,7 @@ mod frame;
 mod leaders;
 mod limits;
 mod margins;
+mod pattern;
 mod places;
 mod recorder;
 mod socket;
@@ -22,6 +23,9 @@ pub use leaders::LeaderWait;
 pub(crate) use leaders::RawLeaders;
 pub(crate) use limits::CLIENT_SLOTS_MAX;
 pub use margins::Margins;
+pub(crate) use pattern::PackageSource;
+use pattern::Pattern;
+pub use pattern::PatternRule;
 pub(crate) use places::{PlaceChoice, RawPlace, RawPlaces};
 pub use recorder::{Payloads, RecorderMode, RecorderPlan, RecorderRule};
 pub use socket::{METRICS_SUFFIX, SocketRule};
@@ -150,8 +154,18 @@ pub(crate) struct RawPartition {
     pub(crate) place: Place,
 }
 
+/// The `[[task]]` that a task is of: with a pattern of packages it stands for several, which share the places of its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TaskGroup {
+    /// Position among the tables.
+    pub(crate) position: usize,
+    pub(crate) pattern: Option<Pattern>,
+}
+
+#[derive(Clone)]
 pub(crate) struct RawTask {
     pub(crate) name: Spanned<String>,
+    pub(crate) group: TaskGroup,
     pub(crate) model: Option<Spanned<String>>,
     pub(crate) partition: Option<Spanned<String>>,
     pub(crate) criticality: Option<Criticality>,
@@ -198,8 +212,12 @@ impl Manifest {
     }
 }
 
-/// Reads all that can be read; none if it is not TOML.
-pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<Manifest> {
+/// Reads all that can be read; none if it is not TOML. Patterns of packages mean those of `source`.
+pub(crate) fn read(
+    policies: &Policies,
+    source: PackageSource<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<Manifest> {
     let document = Document::parse(problems)?;
     let mut root = document.root().with_removed(&REMOVED);
     let daemon = root.table_or_empty("daemon", problems);
@@ -220,16 +238,38 @@ pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<M
         partitions.push(defaults.partition());
     }
     let places = root.list("place", 0..=PLACES_MAX, problems, RawPlace::read);
-    let tasks = root.list("task", 1..=TASKS_MAX, problems, |task, problems| {
-        RawTask::read(task, &models, &partitions, &mut defaults, problems)
+    let mut position = 0;
+    let tables = root.list("task", 1..=TASKS_MAX, problems, |task, problems| {
+        let task = RawTask::read(
+            position,
+            task,
+            &models,
+            &partitions,
+            &mut defaults,
+            problems,
+        );
+        position += 1;
+        let task = task?;
+        let (place, group) = (task.name.place.clone(), task.group.clone());
+        let tasks = task.of_each_package(source, &models, &mut defaults);
+        if let (None, Some(pattern)) = (&tasks, group.pattern) {
+            let pattern = pattern.to_string();
+            problems.add(&place, PatternRule::NoPackage { pattern });
+        }
+        tasks
     });
+    let tasks: Vec<RawTask> = tables.into_iter().flatten().collect();
     root.finish(problems);
     models.extend(defaults.models());
-    if models.len() > MODELS_MAX {
-        let (count, limit) = (models.len() as u64, MODELS_MAX as u64);
-        let what = "model";
-        let cause = Invalid::TooMany { what, count, limit };
-        problems.add(&Place::of_key("task.package"), cause);
+    for (what, count, limit) in [
+        ("models", models.len(), MODELS_MAX),
+        ("tasks", tasks.len(), TASKS_MAX),
+    ] {
+        if count > limit {
+            let (count, limit) = (count as u64, limit as u64);
+            let cause = Invalid::TooMany { what, count, limit };
+            problems.add(&Place::of_key("task.package"), cause);
+        }
     }
     let manifest = Manifest {
         defaults,
@@ -373,13 +413,15 @@ impl RawPartition {
 }
 
 impl RawTask {
-    /// Whether time is kept for all of its requests.
+    /// Whether time is kept for all of its requests. Nobody knows which tasks of a pattern are asked.
     pub(crate) fn is_reserved(&self) -> bool {
         self.criticality == Some(Criticality::RealTime)
+            && self.group.pattern.is_none()
             && self.reserved.as_ref().is_none_or(|at| at.value)
     }
 
     fn read(
+        position: usize,
         section: Section<'_, '_>,
         models: &[RawModel],
         partitions: &[RawPartition],
@@ -391,8 +433,19 @@ impl RawTask {
             .with_removed(&TASK_REMOVED);
         let before = problems.count();
         let s = &mut section;
-        let model = defaults.model_of_task(s, models, problems);
-        let name = defaults.name_of_task(s, model.as_ref(), problems);
+        let (pattern, model, name) = match pattern::of_task(s, problems) {
+            // Each of its tasks gets its own.
+            Some(at) => {
+                let (place, name) = (at.place, at.value.to_string());
+                let name = Spanned { value: name, place };
+                (Some(at.value), None, Some(name))
+            }
+            None => {
+                let model = defaults.model_of_task(s, models, problems);
+                let name = defaults.name_of_task(s, model.as_ref(), problems);
+                (None, model, name)
+            }
+        };
         let partition = defaults.partition_of_task(s, partitions, problems);
         let criticality = defaults.criticality(s, problems);
         let period = s.span("rate_hz", 0.01..=10_000.0, " Hz", |hz| 1e9 / hz, problems);
@@ -439,6 +492,7 @@ impl RawTask {
         section.finish(problems);
         Some(Self {
             name: name?,
+            group: TaskGroup { position, pattern },
             model,
             partition,
             criticality,

@@ -2,6 +2,7 @@
 
 use punctual_diagnostics::{Problems, Section, Spanned};
 
+#[derive(Clone)]
 pub(crate) struct RawVector {
     /// That of the network's input.
     pub(crate) name: Spanned<String>,

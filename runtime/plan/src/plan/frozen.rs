@@ -259,8 +259,11 @@ pub struct TaskPlan {
     /// Most requests inside the scheduler at once.
     #[serde(rename = "queue")]
     pub queue_depth: u16,
-    /// The client slots of this task: positions in [`Plan::client_slots`].
+    /// The client slots of this task: positions in [`Plan::client_slots`]. Tasks of one `[[task]]` have the same.
     pub client_slots: Vec<u16>,
+    /// What its clients' memory is listed under: its name, or the pattern that its package was found by.
+    #[serde(skip)]
+    pub clients_of: String,
     /// Who may feed it, and how fast.
     pub entry: EntryPlan,
     pub frame: FramePlan,
@@ -287,8 +290,23 @@ impl TaskPlan {
 /// A place for one connected client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClientSlotPlan {
-    /// The task that the client submits to.
+    /// The task that the client submits to; of several the first.
     pub task: TaskId,
+    /// How many they are, of one `[[task]]` with a pattern of packages.
+    #[serde(skip_serializing_if = "is_one")]
+    pub tasks: u16,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_one(tasks: &u16) -> bool {
+    *tasks == 1
+}
+
+impl ClientSlotPlan {
+    /// What the client may submit to.
+    pub fn tasks(self) -> impl ExactSizeIterator<Item = TaskId> + Clone {
+        (self.task.0..self.task.0 + self.tasks).map(TaskId)
+    }
 }
 
 /// A path need not be UTF-8, JSON must be.

@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::budget::{ArrivalBound, Budgeted};
 use crate::inputs::PlanInputs;
 use crate::manifest::Defaulted;
-use crate::resolve::{FramePlan, Model, PartitionPlan, Placed, Resolved, Task};
+use crate::resolve::{FramePlan, Model, PartitionPlan, Placed, Resolved, Task, groups};
 
 /// What the scheduler found, and the rules of the plan did not.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -157,20 +157,26 @@ fn model_plan(
 }
 
 fn client_slots(tasks: &[Task]) -> Vec<ClientSlotPlan> {
-    let mut slots = Vec::new();
-    for (position, task) in tasks.iter().enumerate() {
+    let (mut slots, mut first) = (Vec::new(), 0);
+    for group in groups(tasks) {
         let slot = ClientSlotPlan {
-            task: TaskId(position as u16),
+            task: TaskId(first),
+            tasks: group.len() as u16,
         };
-        slots.extend(std::iter::repeat_n(slot, usize::from(task.clients)));
+        first += slot.tasks;
+        slots.extend(std::iter::repeat_n(slot, usize::from(group[0].clients)));
     }
     slots
 }
 
 fn task_plans(tasks: &[Task], arrivals: &[ArrivalBound]) -> Vec<TaskPlan> {
-    let mut next_slot = 0;
+    let (mut first_slot, mut next_slot) = (0, 0);
     let mut plans = Vec::new();
-    for (task, arrival) in tasks.iter().zip(arrivals) {
+    for (position, (task, arrival)) in tasks.iter().zip(arrivals).enumerate() {
+        let before = position.checked_sub(1).map(|before| &tasks[before].group);
+        if before != Some(&task.group) {
+            (first_slot, next_slot) = (next_slot, next_slot + task.clients);
+        }
         plans.push(TaskPlan {
             name: task.name.clone(),
             model: ModelId(task.model as u16),
@@ -182,7 +188,8 @@ fn task_plans(tasks: &[Task], arrivals: &[ArrivalBound]) -> Vec<TaskPlan> {
             threshold: Confidence::from_probability(task.threshold as f32),
             batch_max: task.batch_max,
             queue_depth: task.queue_depth,
-            client_slots: (next_slot..next_slot + task.clients).collect(),
+            client_slots: (first_slot..next_slot).collect(),
+            clients_of: task.clients_of(),
             entry: task.entry.clone(),
             frame: task.frame,
             channel: task.channel(),
@@ -190,7 +197,6 @@ fn task_plans(tasks: &[Task], arrivals: &[ArrivalBound]) -> Vec<TaskPlan> {
             vectors: task.vectors.clone(),
             arrival: *arrival,
         });
-        next_slot += task.clients;
     }
     plans
 }

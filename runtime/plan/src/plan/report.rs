@@ -8,12 +8,19 @@ use punctual_report::{Column, Table, WIDTH};
 use punctual_types::Fit;
 
 use super::frozen::{Plan, TaskPlan};
+use super::warning::Warning;
 use crate::budget::{
     CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, Purpose, STACKS_A_CLIENT, THREADS_A_CLIENT,
 };
 use crate::inputs::DeviceKind;
 use crate::resolve::places::shown;
 use crate::resolve::{PartitionPlan, Reservation, Role, ThreadPlan};
+
+/// Rows of a table of models or tasks, of which there may be thousands.
+const ROWS_MAX: usize = 64;
+
+/// Warnings of one kind that are told one by one.
+const ALIKE_MAX: usize = 8;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,7 +116,7 @@ impl fmt::Display for Plan {
                 memory_table("GPU memory", memory)
             )?;
         }
-        for warning in &self.warnings {
+        for warning in self.told_warnings(|_| true) {
             writeln!(f, "warning: {warning}")?;
         }
         for key in &self.renamed_keys {
@@ -120,12 +127,39 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
+    /// Those of its warnings in words: of one kind the first few, and how many more there are.
+    #[must_use]
+    pub fn told_warnings(&self, tells: impl Fn(&Warning) -> bool) -> Vec<String> {
+        let mut told = Vec::new();
+        let mut kinds: Vec<(std::mem::Discriminant<Warning>, usize)> = Vec::new();
+        for warning in self.warnings.iter().filter(|warning| tells(warning)) {
+            let kind = std::mem::discriminant(warning);
+            let known = kinds.iter().position(|(known, _)| *known == kind);
+            let at = known.unwrap_or_else(|| {
+                kinds.push((kind, 0));
+                kinds.len() - 1
+            });
+            kinds[at].1 += 1;
+            if kinds[at].1 <= ALIKE_MAX {
+                told.push(warning.to_string());
+            }
+        }
+        let more = kinds
+            .into_iter()
+            .map(|(_, count)| count.saturating_sub(ALIKE_MAX));
+        let more = more.filter(|more| *more > 0);
+        told.extend(more.map(|more| {
+            format!("{more} more like one of these; `punctual check MANIFEST --json` has all")
+        }));
+        told
+    }
+
     fn default_table(&self) -> Table {
         let mut table = Table::of([Column::words("key"), Column::words("value")]).inset();
         for defaulted in &self.defaults {
             table.row([defaulted.key.clone(), defaulted.value.clone()]);
         }
-        table
+        table.at_most(ROWS_MAX)
     }
 
     fn thread_table(&self) -> Table {
@@ -204,7 +238,7 @@ impl Plan {
                 None => [name, "resident".into(), "-".into(), "-".into()],
             });
         }
-        table
+        table.at_most(ROWS_MAX)
     }
 
     pub(super) fn core_table(&self, loads: &[CoreLoad]) -> Table {
@@ -328,20 +362,23 @@ impl Plan {
                 ),
             ]);
         }
-        table
+        table.at_most(ROWS_MAX)
     }
 
     fn write_other_weights(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for model in &self.models {
-            let Some(measured) = &model.measured_with else {
-                continue;
-            };
+        let models = self.models.iter();
+        let others = models.filter_map(|model| Some((model, model.measured_with.as_ref()?)));
+        let more = others.clone().count().saturating_sub(ALIKE_MAX);
+        for (model, measured) in others.take(ALIKE_MAX) {
             writeln!(
                 f,
                 "Model {} was measured, and verified if it was, with other weights, of package {}: they change no time.",
                 model.name,
                 measured.get(..8).unwrap_or(measured)
             )?;
+        }
+        if more > 0 {
+            writeln!(f, "So were {more} others.")?;
         }
         Ok(())
     }
@@ -396,7 +433,7 @@ impl Plan {
                 memory.to_owned(),
             ]);
         }
-        table
+        table.at_most(ROWS_MAX)
     }
 
     fn task_table(&self) -> Table {
@@ -419,7 +456,7 @@ impl Plan {
         for task in &self.tasks {
             table.row(self.task_row(task));
         }
-        table
+        table.at_most(ROWS_MAX)
     }
 
     /// What each client takes for itself, whether or not it is there.
@@ -434,11 +471,16 @@ impl Plan {
             Column::number("output areas"),
         ])
         .inset();
-        for task in &self.tasks {
+        for group in self
+            .tasks
+            .chunk_by(|one, other| one.clients_of == other.clients_of)
+        {
+            let task = &group[0];
             let items = self.memory.items.iter();
             let of = |purpose: Purpose| {
                 let mut items = items.clone();
-                let found = items.find(|item| item.purpose == purpose && item.of == task.name);
+                let found =
+                    items.find(|item| item.purpose == purpose && item.of == task.clients_of);
                 // As many areas as slots, for each client.
                 let areas = u64::from(task.channel.slots);
                 let count = if purpose == Purpose::OutputAreas {
@@ -449,7 +491,7 @@ impl Plan {
                 found.map_or("-".to_owned(), |item| Bytes(item.bytes * count).to_string())
             };
             table.row([
-                task.name.clone(),
+                task.clients_of.clone(),
                 task.client_slots.len().to_string(),
                 THREADS_A_CLIENT.to_string(),
                 Bytes(STACKS_A_CLIENT).to_string(),
@@ -495,7 +537,7 @@ impl Plan {
                 dash(vectors.collect::<Vec<_>>().join(" ")),
             ]);
         }
-        table
+        table.at_most(ROWS_MAX)
     }
 
     fn task_row(&self, task: &TaskPlan) -> [String; 13] {
@@ -560,7 +602,7 @@ impl Plan {
                 report.tightest.to_string(),
             ]);
         }
-        table
+        table.at_most(ROWS_MAX)
     }
 }
 
@@ -589,6 +631,7 @@ fn memory_table(title: &str, memory: &MemoryBudget) -> Table {
             Bytes(item.total_bytes()).to_string(),
         ]);
     }
+    let mut table = table.at_most(ROWS_MAX * 2);
     table.row([
         "all".to_owned(),
         format!("at most {}", Bytes(memory.limit_bytes)),

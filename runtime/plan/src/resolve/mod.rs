@@ -36,8 +36,8 @@ pub use partition::{PartitionPlan, UnitUse};
 pub use placement::PlacementRule;
 pub(crate) use placement::{Placed, Placement, left};
 pub use places::PlaceRule;
-pub(crate) use tasks::Task;
 pub use tasks::{ChannelPlan, TaskRule};
+pub(crate) use tasks::{Task, groups};
 pub(crate) use threads::threads;
 pub use threads::{PrioritiesExhausted, Reservation, Role, ThreadPlan};
 pub use vectors::{VectorPlan, VectorRule};
@@ -82,6 +82,7 @@ pub(crate) fn resolve<'i>(
     let mut tasks = tasks::resolve(&manifest, &models, partitions, accounts, problems);
     let admission = AdmissionPlan::resolve(&daemon.admission, accounts, problems);
     let outputs = outputs::layouts(&models, &mut tasks, problems);
+    tasks::settle_places(&mut tasks, &models, &outputs);
     offload::check(&manifest, &tasks, &models, &outputs, problems);
     // Last: no task is assigned to a place.
     let places = places::find(&manifest, &placement, inputs, problems);

@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::inputs::DeviceKind;
 use crate::inputs::{GpuHost, HostCores, PolicyChoice};
 use crate::manifest::{Manifest, RawPartition, UNITS_MAX};
+use crate::resolve::Task;
 use crate::resolve::partition::UnitUse;
 use crate::resolve::powered::{Powered, in_mode, or_another_mode};
 
@@ -249,10 +250,10 @@ impl Placement {
         self.system.first().copied().unwrap_or_default()
     }
 
-    /// The core of a task's intake threads.
-    pub(crate) fn intake_core(&self, task: usize) -> u16 {
+    /// The core of a task's intake threads, which are those of all of its group.
+    pub(crate) fn intake_core(&self, task: &Task) -> u16 {
         match self.system.get(1..) {
-            Some(others) if !others.is_empty() => others[task % others.len()],
+            Some(others) if !others.is_empty() => others[task.group.position % others.len()],
             _ => self.first(),
         }
     }

@@ -2,6 +2,7 @@
 
 use punctual_core::{Answers, Criticality, Delivery, Nanos};
 use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned};
+use punctual_model::OutputLayout;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -12,7 +13,7 @@ use super::outputs;
 use super::placement::Placed;
 use super::vectors::{self, VectorPlan};
 use crate::inputs::Accounts;
-use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawFrame, RawTask};
+use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawFrame, RawTask, TaskGroup};
 
 /// Bytes of a page of shared memory. Larger pages only round up further.
 const PAGE: u64 = 4096;
@@ -27,6 +28,20 @@ pub enum TaskRule {
     /// A key that the task's criticality needs.
     #[error("a real-time task has no `{0}`")]
     RealTimeNeeds(&'static str),
+    /// Capacity for tasks of which nobody knows which one is asked.
+    #[error("the tasks of {pattern:?} have a reservation")]
+    ReservedPattern { pattern: String },
+    /// Frames of one stream that are not alike.
+    #[error(
+        "the packages of {pattern:?} take different frames: {one} {of_one}, {other} {of_other}"
+    )]
+    FramesDiffer {
+        pattern: String,
+        one: String,
+        of_one: String,
+        other: String,
+        of_other: String,
+    },
 }
 
 impl Rule for TaskRule {
@@ -34,6 +49,12 @@ impl Rule for TaskRule {
         match self {
             Self::NotForBestEffort(_) => "only real-time tasks are promised anything",
             Self::RealTimeNeeds(_) => "a real-time task is promised a rate and a deadline",
+            Self::ReservedPattern { .. } => {
+                "the rate of a pattern is that of all its tasks together"
+            }
+            Self::FramesDiffer { .. } => {
+                "a client submits frames of one format and size to all tasks of a pattern"
+            }
         }
     }
 
@@ -41,6 +62,12 @@ impl Rule for TaskRule {
         match self {
             Self::NotForBestEffort(key) => format!("remove `{key}`"),
             Self::RealTimeNeeds(key) => format!("add `{key}`, or make it \"best-effort\""),
+            Self::ReservedPattern { .. } => {
+                "remove `reserved`, or write a `[[task]]` for the packages that need it".into()
+            }
+            Self::FramesDiffer { .. } => {
+                "write `frame`, or a `[[task]]` for the packages of each kind".into()
+            }
         }
     }
 }
@@ -96,6 +123,8 @@ impl ChannelPlan {
 /// A task of which everything is known that the promises rest on.
 pub(crate) struct Task {
     pub(crate) name: String,
+    /// Whose clients it shares.
+    pub(crate) group: TaskGroup,
     /// Positions in the lists of models and of partitions.
     pub(crate) model: usize,
     pub(crate) partition: usize,
@@ -107,6 +136,7 @@ pub(crate) struct Task {
     pub(crate) threshold_min: f64,
     pub(crate) batch_max: u8,
     pub(crate) queue_depth: u16,
+    /// Of all tasks of its group together.
     pub(crate) clients: u16,
     pub(crate) slots: u16,
     pub(crate) reserved: bool,
@@ -144,6 +174,12 @@ impl Task {
         Some((self.period?, self.deadline?))
     }
 
+    /// What the places of its clients are called: as it, or as the packages of its group.
+    pub(crate) fn clients_of(&self) -> String {
+        let pattern = self.group.pattern.as_ref();
+        pattern.map_or_else(|| self.name.clone(), ToString::to_string)
+    }
+
     /// Sizes of the memory shared with each of its clients.
     pub(crate) fn channel(&self) -> ChannelPlan {
         ChannelPlan {
@@ -171,13 +207,19 @@ pub(crate) fn resolve(
     problems: &mut Problems<'_>,
 ) -> Vec<Task> {
     let tasks = manifest.tasks.iter();
-    let tasks = tasks
+    let tasks: Vec<Task> = tasks
         .filter_map(|raw| {
             let entry = EntryPlan::resolve(&raw.entry, accounts, problems);
             task(raw, manifest, models, partitions, entry, problems)
         })
         .collect();
-    let count: u64 = manifest.tasks.iter().map(|raw| raw.clients.value).sum();
+    for group in groups(&tasks) {
+        check_frames(group, problems);
+    }
+    let groups = manifest
+        .tasks
+        .chunk_by(|one, other| one.group == other.group);
+    let count: u64 = groups.map(|group| group[0].clients.value).sum();
     let limit = CLIENT_SLOTS_MAX as u64;
     if count > limit {
         let what = "clients of all tasks together";
@@ -186,6 +228,64 @@ pub(crate) fn resolve(
     }
     tasks
 }
+
+/// The tasks by the table that they are of: those of one share the places of its clients.
+pub(crate) fn groups(tasks: &[Task]) -> impl Iterator<Item = &[Task]> {
+    tasks.chunk_by(|one, other| one.group == other.group)
+}
+
+/// Notes tasks of a group whose frames are not those of the first.
+fn check_frames(group: &[Task], problems: &mut Problems<'_>) {
+    let first = &group[0];
+    let frames = |task: &Task| format!("{} {}", task.frame.format.name(), task.frame.size);
+    if let Some(other) = group.iter().find(|task| task.frame != first.frame) {
+        let cause = TaskRule::FramesDiffer {
+            pattern: first.clients_of(),
+            one: first.name.clone(),
+            of_one: frames(first),
+            other: other.name.clone(),
+            of_other: frames(other),
+        };
+        problems.add(&first.frame_place, cause);
+    }
+}
+
+/// Gives the places of a group's clients room for what any of its tasks gives.
+pub(super) fn settle_places(tasks: &mut [Task], models: &[Model<'_>], outputs: &[OutputLayout]) {
+    for group in tasks.chunk_by_mut(|one, other| one.group == other.group) {
+        if group.len() == 1 {
+            continue;
+        }
+        let most = |of: fn(&Task) -> u64| group.iter().map(of).max().unwrap_or_default();
+        let area_bytes = most(|task| task.area_bytes);
+        let records = most(|task| task.records.into()) as u8;
+        let mut described: u64 = group
+            .iter()
+            .map(|task| NAMED_BYTES + task.name.len() as u64)
+            .sum();
+        let mut kinds: Vec<usize> = Vec::new();
+        for task in &*group {
+            let classes = |model: usize| &models[model].package.network().classes;
+            let is_like = |kind: &usize| {
+                classes(*kind) == classes(task.model)
+                    && outputs::are_alike(models, outputs, *kind, task.model)
+            };
+            if !kinds.iter().any(is_like) {
+                kinds.push(task.model);
+                // What a client is told of the task that it asked for comes in addition.
+                described += 2 * task.description_bytes;
+            }
+        }
+        for task in group {
+            task.area_bytes = area_bytes;
+            task.records = records;
+            task.description_bytes = described;
+        }
+    }
+}
+
+/// Of a task's name in a description: its length, and which kind of answers it has.
+const NAMED_BYTES: u64 = 10;
 
 /// One task, if all of it is sound and what it names is there.
 fn task(
@@ -223,6 +323,7 @@ fn task(
     let absent = |at: Option<&Place>| at.unwrap_or(&raw.place).clone();
     Some(Task {
         name: raw.name.value.clone(),
+        group: raw.group.clone(),
         model: model?,
         partition: partition?,
         criticality,
@@ -265,6 +366,11 @@ fn promises_are_complete(raw: &RawTask, problems: &mut Problems<'_>) -> bool {
     let before = problems.count();
     match raw.criticality {
         Some(Criticality::RealTime) => {
+            let reserved = raw.reserved.as_ref().filter(|at| at.value);
+            if let (Some(at), Some(pattern)) = (reserved, &raw.group.pattern) {
+                let pattern = pattern.to_string();
+                problems.add(&at.place, TaskRule::ReservedPattern { pattern });
+            }
             for key in &raw.unpromised {
                 problems.add(&raw.place, TaskRule::RealTimeNeeds(key));
             }

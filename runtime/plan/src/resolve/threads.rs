@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::Resolved;
 use super::placement::Placement;
-use super::tasks::Task;
+use super::tasks::{Task, groups};
 use crate::inputs::Host;
 use crate::manifest::{Margins, Scheduling};
 
@@ -189,8 +189,8 @@ fn placed(
         add(Role::Port { client }, first, priorities.above(1));
     }
     let mut client = 0;
-    for (position, task) in tasks.iter().enumerate() {
-        let core = placement.intake_core(position);
+    for task in groups(tasks).map(|group| &group[0]) {
+        let core = placement.intake_core(task);
         for _ in 0..task.clients {
             add(Role::Intake { client }, core, priorities.intake(task));
             client += 1;
@@ -218,7 +218,7 @@ fn placed(
 }
 
 fn clients(tasks: &[Task]) -> u16 {
-    tasks.iter().map(|task| task.clients).sum()
+    groups(tasks).map(|group| group[0].clients).sum()
 }
 
 /// The period of a plan whose tasks have none.
@@ -268,5 +268,5 @@ fn frames_within(period_ns: u64, tasks: &[Task]) -> u64 {
             .map_or(1, |period| period_ns.div_ceil(period.as_nanos().max(1)));
         by_rate.max(u64::from(task.clients))
     };
-    tasks.iter().map(of).sum()
+    groups(tasks).map(|group| of(&group[0])).sum()
 }

@@ -168,7 +168,7 @@ fn a_frame_that_no_channel_takes_is_refused() {
 
 #[test]
 fn more_tables_than_there_is_room_for_are_counted_and_not_read() {
-    for (table, limit) in [("model", 32), ("partition", 32), ("task", 64)] {
+    for (table, limit) in [("model", 4_096), ("partition", 32), ("task", 4_096)] {
         let tables = format!("[[{table}]]\nname = \"a\"\n").repeat(5_000);
         let errors = refused(&format!("{GOOD}\n{tables}"));
         let too_many = errors.problems().iter().any(

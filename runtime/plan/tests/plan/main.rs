@@ -16,6 +16,7 @@ mod hostile;
 mod inputs;
 mod manifests;
 mod ort;
+mod patterns;
 mod pictures;
 mod places;
 mod power_modes;
