@@ -67,6 +67,8 @@ pub struct DaemonWorld<D> {
     start: Start,
     /// Woken when a task has become ready.
     housekeeping: Option<Waker>,
+    /// The task whose conduct is copied next.
+    conduct_from: usize,
 }
 
 /// What the scheduler knows of its devices' start.
@@ -78,8 +80,6 @@ enum Start {
     Heard,
     /// All that they had said when they were polled first.
     Known,
-    /// The task whose conduct is copied next.
-    conduct_from: usize,
 }
 
 /// What buffers, areas and weights are used for.
