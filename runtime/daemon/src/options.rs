@@ -44,7 +44,8 @@ pub struct Options {
     #[arg(long, value_name = "LEVEL", env = ENVIRONMENT, hide_env_values = true, default_value = "info")]
     pub log: Levels,
 
-    /// Write one line to this inherited file descriptor when ready, then close it.
+    /// Write `ready` to this inherited file descriptor when the first task is ready, and `over` when nothing more will be loaded;
+    /// then close it.
     #[arg(long, value_name = "FD")]
     pub ready_fd: Option<RawFd>,
 

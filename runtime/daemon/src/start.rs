@@ -77,7 +77,7 @@ impl Start {
     /// What has become true since the last time.
     pub fn news(&mut self, plan: &Plan, metrics: &Metrics, now_ns: u64) -> Vec<DaemonEvent> {
         let mut news = Vec::new();
-        if self.is_over || !metrics.known.get() {
+        if self.is_over {
             return news;
         }
         for task in start_order::tasks(&plan.scheduler) {

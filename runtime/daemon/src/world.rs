@@ -339,7 +339,6 @@ impl<D: Device> DaemonWorld<D> {
     fn begin(&mut self) {
         if self.start == Start::Heard {
             self.start = Start::Known;
-            self.metrics.known.set();
             self.tell_readiness();
         }
     }

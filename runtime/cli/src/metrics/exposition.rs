@@ -130,7 +130,7 @@ mod tests {
 
     use punctual_daemon::{
         ClientsReport, FailedReport, GpuReport, PartitionReport, RecorderReport, RejectedReport,
-        Report, StageReport, StallsReport, TaskReport,
+        Report, StageReport, StallsReport, StartReport, TaskReport, TaskStartReport,
     };
 
     use super::*;
@@ -142,6 +142,12 @@ mod tests {
             board: "host".into(),
             plan: "c0ffee".into(),
             policy: "punctual".into(),
+            start: StartReport {
+                ready_ms: Some(120.0),
+                whole_ms: Some(340.0),
+                tasks_ready: 2,
+                ..StartReport::default()
+            },
             seconds: 61.5,
             tasks: vec![
                 TaskReport {
@@ -149,6 +155,11 @@ mod tests {
                     model: "signs".into(),
                     partition: "main".into(),
                     criticality: "real-time".into(),
+                    start: TaskStartReport {
+                        ready_ms: Some(110.0),
+                        answered_ms: Some(150.5),
+                        ..TaskStartReport::default()
+                    },
                     deadline_us: Some(33_000),
                     reserved_hz: Some(30.0),
                     submitted: 110,

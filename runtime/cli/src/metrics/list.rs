@@ -80,7 +80,7 @@ const DAEMON: &[Metric] = &[
     Metric::gauge(
         "serving",
         &[],
-        "1 while frames are taken on, 0 while the daemon only answers those that it has.",
+        "1 while frames are taken on; 0 before a task is ready, and while the daemon only answers those that it has.",
         |seen| Sample::alone((seen.report.state == State::Serving).into()),
     ),
     Metric::gauge(

@@ -19,7 +19,7 @@ pub use lending::LendingMetrics;
 pub use outcomes::{Counted, Outcome, Outcomes};
 pub use running::{Running, RunningStage};
 pub use stages::{StageKey, StageMetrics, StageTimes};
-pub use start::{Known, TaskStart};
+pub use start::TaskStart;
 
 use crate::messages::{Answered, Refused};
 
@@ -40,8 +40,6 @@ pub struct Metrics {
     pub decisions: AtomicHistogram,
     /// The late ones, to be compared with the machine's stalls.
     pub late: LateSpans,
-    /// Whether what is said of the tasks' starts is true yet.
-    pub known: Known,
     /// Channel faults that cost a client its connection.
     pub channel_faults: AtomicU64,
 }
@@ -134,7 +132,6 @@ impl Metrics {
             paging: PagingMetrics::new(),
             decisions: AtomicHistogram::new(),
             late: LateSpans::new(),
-            known: Known::default(),
             channel_faults: AtomicU64::new(0),
         }
     }

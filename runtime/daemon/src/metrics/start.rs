@@ -1,6 +1,6 @@
 //! How far the networks of the tasks are loaded, and since when.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use punctual_core::TaskReadiness;
 
@@ -58,20 +58,6 @@ impl TaskStart {
     /// When its first frame was answered; none before.
     pub fn answered_ns(&self) -> Option<u64> {
         at(&self.answered_ns)
-    }
-}
-
-/// Whether the scheduler knows what its devices have: until then, nothing that it says of tasks is true.
-#[derive(Debug, Default)]
-pub struct Known(AtomicBool);
-
-impl Known {
-    pub fn set(&self) {
-        self.0.store(true, Relaxed);
-    }
-
-    pub fn get(&self) -> bool {
-        self.0.load(Relaxed)
     }
 }
 

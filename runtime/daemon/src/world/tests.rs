@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use punctual_core::{
     Arrival, ClientId, Criticality, Failure, Finished, ModelId, Nanos, Readiness, StageId, TaskId,
-    Window,
+    TaskReadiness, Window,
 };
 use punctual_device::SubmitError;
 use punctual_device::regions::ClaimedRegions;
@@ -170,13 +170,12 @@ fn how_ready_tasks_are_is_known_once_the_scheduler_was_told_what_its_devices_sai
         ..ScriptedDevice::default()
     };
     let (mut world, _channels) = world(device);
+    let ready_ns = |world: &DaemonWorld<_>| world.metrics.tasks[0].start.ready_ns();
+    world.metrics.tasks[0].start.is(TaskReadiness::Whole);
     assert_eq!(told(&mut world), [said]);
-    assert!(
-        !world.metrics.known.get(),
-        "the scheduler has not decided yet"
-    );
+    assert_eq!(ready_ns(&world), None, "the scheduler has not decided yet");
     assert_eq!(told(&mut world), []);
-    assert!(world.metrics.known.get());
+    assert!(ready_ns(&world).is_some());
 }
 
 #[test]
