@@ -10,12 +10,15 @@
 )]
 
 mod reduced;
+#[path = "../../device-cuda/tests/subject/mod.rs"]
+mod subject;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use emulated_cuda::{After, Config, Emulator};
+use emulated_cuda::{After, Config, Emulator, REFUSED, is_real};
+use libsmctrl_sys::{CudaVersion, DriverKey, Soc, stream_mask};
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::builder::SessionBuilder;
 use ort::session::{IoBinding, RunOptions, Session};
@@ -27,6 +30,7 @@ use punctual_device::{
     CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Shell,
 };
 use punctual_device_cuda::driver::{Code, Driver, Stream};
+use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::{DeviceError, Division, Loss, Watchdog};
 use punctual_device_ort::gpu::{
     BroughtEngines, EngineDevice, EngineSpec, Execution, GpuEngine, QueueError, SessionSetup,
@@ -136,6 +140,8 @@ impl Engine {
         bell: Arc<Doorbell>,
         change: impl FnOnce(&mut EngineSpec),
     ) -> Result<Self, StartError> {
+        // Cores cannot use the memory of a real device.
+        assert!(!is_real(), "{REFUSED} runs sessions on cores");
         let config = Config::default();
         let emulator = Emulator::start(&config).expect("the emulated driver beside this test");
         let execution = Arc::new(OnCores::default());
@@ -297,6 +303,60 @@ fn each_stage_and_batch_size_has_a_session_on_the_partitions_stream() {
     let streams: Vec<u64> = engine.emulator.streams().iter().map(|s| s.stream).collect();
     for setup in [&first[0], &second[0]] {
         assert!(streams.contains(&setup.stream), "{streams:?}");
+    }
+}
+
+/// On TPCs, with a leader of its own.
+fn on_tpcs(tpcs: std::ops::Range<u16>, leader: usize) -> PartitionSpec {
+    PartitionSpec {
+        tpcs,
+        ..PartitionSpec::on_cores("engine", vec![leader], None)
+    }
+}
+
+/// Whatever is launched into a stream has its mask; of green contexts the driver says the same.
+#[test]
+fn sessions_run_on_streams_that_are_kept_to_their_partitions_tpcs() {
+    if !is_there() {
+        return;
+    }
+    let network = networks::residual(5);
+    let partitions = [on_tpcs(0..2, 0), on_tpcs(2..8, 1)];
+    let spec = DeviceSpec {
+        models: &[ModelSpec::resident(&network, &[1])],
+        partitions: &partitions,
+        request_buffers: 4,
+        cache: None,
+    };
+    // The emulated driver is that of an Orin.
+    let key = DriverKey::here(CudaVersion::new(12, 6), Some(Soc::Orin)).expect("a known processor");
+    let place = stream_mask::find(key).expect("a known driver").place();
+    for mechanism in [Mechanism::StreamMask, Mechanism::GreenContexts] {
+        let bell = Arc::new(Doorbell::new());
+        let mut engine = Engine::start(GpuEngine::Cuda, &spec, bell, |engine| {
+            let offer = subject::offer("engine", &Config::default(), mechanism);
+            engine.division = Division::Tpcs {
+                partitioner: Arc::new(offer.partitioner(engine.gpu).expect("it works here")),
+                ranges: partitions.iter().map(|each| each.tpcs.clone()).collect(),
+            };
+        })
+        .expect("starts");
+        if mechanism == Mechanism::StreamMask {
+            let setups = engine.execution.setups.lock().expect("no test panics");
+            let of_a_partition = network.stages.len();
+            for (partition, setups) in partitions.iter().zip(setups.chunks(of_a_partition)) {
+                let stream = setups[0].stream as usize as *mut std::ffi::c_void;
+                // SAFETY: the stream of a device that is there, and the place where its driver has masks.
+                let mask = unsafe { stream_mask::read(stream, place) };
+                let tpcs = 0..8_u16;
+                let enabled: Vec<u16> = tpcs.filter(|tpc| mask.enables(u32::from(*tpc))).collect();
+                assert_eq!(enabled, partition.tpcs.clone().collect::<Vec<_>>());
+            }
+        }
+        engine.write_input(0, ModelId(0), &networks::image(&network, 1));
+        let action = engine.submit();
+        let event = engine.event();
+        assert!(answered(&event, action), "{mechanism}: {event:?}");
     }
 }
 

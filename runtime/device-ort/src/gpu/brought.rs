@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_compile::{batch_to_onnx, engine_to_onnx};
 use punctual_model::{ContentHash, Network};
+use punctual_platform::read;
 use thiserror::Error;
 
 use crate::error::StartError;
@@ -37,6 +38,9 @@ pub struct StageToBuild {
     pub name: String,
     pub onnx: Vec<u8>,
 }
+
+/// An ONNX file, which holds the engine, is smaller than 2 GiB.
+const ENGINE_BYTES_MAX: u64 = (2 << 30) - (1 << 20);
 
 /// Digits of a hash in a name.
 const DIGITS: usize = 16;
@@ -82,7 +86,8 @@ impl BroughtEngines {
             }
         }
         for (name, path) in &files {
-            let content = ContentHash::of(&fs::read(path).map_err(failed(path))?);
+            let content =
+                ContentHash::of(&read::bytes(path, ENGINE_BYTES_MAX).map_err(failed(path))?);
             contents.push_str(&format!("{name} {content}\n"));
         }
         Ok(Self {
@@ -121,7 +126,7 @@ impl BroughtEngines {
         batch: u8,
     ) -> Result<Vec<u8>, StartError> {
         let path = self.file(&StageToBuild::new(network, stage, batch)?)?;
-        let engine = fs::read(path).map_err(|source| BroughtError {
+        let engine = read::bytes(path, ENGINE_BYTES_MAX).map_err(|source| BroughtError {
             path: path.clone(),
             source,
         })?;
