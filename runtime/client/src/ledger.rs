@@ -35,7 +35,7 @@ pub(crate) struct Ledger {
 }
 
 /// The capture time and the deadline of a frame, and where the network is to look.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Submission {
     pub(crate) captured_ns: u64,
     pub(crate) deadline_ns: Option<u64>,
@@ -208,8 +208,8 @@ mod tests {
         assert_eq!(ledger.submitted(1, 0, FRAME), 1);
         assert_eq!(ledger.submitted(2, 1, FRAME), 2);
         assert_eq!(ledger.submitted(3, 2, FRAME), 3);
-        let (settled, crop) = ledger.find(answer(2)).unwrap();
-        assert_eq!((settled.sequence, crop), (2, CROP));
+        let (settled, frame) = ledger.find(answer(2)).unwrap();
+        assert_eq!((settled.sequence, frame), (2, FRAME));
         ledger.keep(settled.into());
         assert_eq!(ledger.take().map(|it| it.sequence), Some(2));
         assert_eq!(ledger.find(answer(2)), None, "a second verdict");

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use punctual_device::pool::MECHANISM;
 use punctual_kernels::Isa;
 
 /// Processor model and instruction set of the kernels, e.g. `AMD EPYC 9654, avx512`. Two machines
-/// with the same name are taken to be equally fast.
+/// with the same name are taken to be equally fast, and stop stages by one mechanism.
 #[must_use]
 pub fn machine() -> String {
     let model = cpu_model().unwrap_or_else(|| format!("unknown {}", std::env::consts::ARCH));
-    format!("{model}, {}", Isa::detect())
+    MECHANISM.of_machine(format!("{model}, {}", Isa::detect()))
 }
 
 /// Floats of the vectors that the kernels for this processor have.

@@ -34,6 +34,7 @@
 
 mod catalogue;
 mod device;
+mod mechanism;
 mod page_ledger;
 pub mod pool;
 pub mod profile;
@@ -49,6 +50,7 @@ pub mod weights;
 
 pub use catalogue::Catalogue;
 pub use device::{Device, SubmitError};
+pub use mechanism::Mechanism;
 pub use page_ledger::{NO_PIECE, PageLedger};
 pub use provider::Provider;
 pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter, VectorPlace};

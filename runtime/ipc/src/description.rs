@@ -35,7 +35,7 @@ pub struct Description {
     pub vectors: Vec<VectorDescription>,
     /// What becomes of a crop; none if the daemon does not say.
     pub input: Option<InputDescription>,
-    /// What the stream's submissions may be for, beside the task that the client asked for; none: for that alone.
+    /// The tasks that the stream's submissions may be for; none: only the one that the client asked for.
     #[serde(skip)]
     pub tasks: Option<Arc<StreamTasks>>,
 }

@@ -44,11 +44,6 @@ impl Reservations {
         self.tasks[task.index()].next
     }
 
-    /// The same for all tasks, in their order.
-    pub fn all(&self) -> impl Iterator<Item = Instant> {
-        self.tasks.iter().map(|reserved| reserved.next)
-    }
-
     /// Whether a frame conforms: its stamp is no earlier than its task's reservation allows.
     pub fn conforms_at(
         &self,

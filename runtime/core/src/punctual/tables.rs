@@ -158,6 +158,8 @@ impl TaskTable {
 #[derive(Clone, Debug)]
 pub struct Tables {
     tasks: Box<[TaskTable]>,
+    /// By partition: its reserved tasks. Others, of which there may be thousands, are in no scan of the slack.
+    reserved: Box<[Box<[TaskId]>]>,
     /// By partition and level: min of L - dbf(L), the longest time that an action may block.
     blocking: Box<[[Nanos; SCALES.len()]]>,
     rows: Box<[StageRow]>,
@@ -231,6 +233,9 @@ impl Tables {
         };
         let mut tables = Self {
             tasks: config.tasks.iter().map(task_table).collect(),
+            reserved: (0..config.partitions.len())
+                .map(|partition| reserved_on(config, partition))
+                .collect(),
             blocking: alloc::vec![[Nanos::ZERO; SCALES.len()]; config.partitions.len()].into(),
             levels: alloc::vec![0; config.partitions.len()].into(),
             ready: config.models.iter().map(|m| m.stages.len() as u8).collect(),
@@ -263,6 +268,11 @@ impl Tables {
 
     pub fn tasks(&self) -> &[TaskTable] {
         &self.tasks
+    }
+
+    /// The reserved tasks of a partition, whether or not they are guaranteed at its scale.
+    pub fn reserved(&self, partition: usize) -> &[TaskId] {
+        &self.reserved[partition]
     }
 
     /// The longest time that an action may block a partition: min of L - dbf(L) at its scale.
@@ -485,6 +495,12 @@ impl Tables {
             }
         }
     }
+}
+
+fn reserved_on(config: &Config, partition: usize) -> Box<[TaskId]> {
+    let tasks = (0..).map(TaskId).zip(&config.tasks);
+    let here = tasks.filter(|(_, task)| task.reserved && task.partition.index() == partition);
+    here.map(|(id, _)| id).collect()
 }
 
 /// A budget at a scale level, rounded up.

@@ -138,19 +138,20 @@ impl View<'_> {
         // F must hold with the `next` that the promise would set. With the present one, a promise that
         // moves `next` to an earlier time would raise F without a test (docs/proof.md, "Guarantee").
         let tested = candidate.and_then(|(candidate, _)| Some((candidate.task, candidate.next?)));
-        let reserved = tables.tasks().iter().zip(self.reservations.all());
-        let reserved = reserved
-            .enumerate()
-            .filter(|(_, (table, _))| {
-                !pending_only && table.guaranteed && table.partition.index() == index
-            })
-            .map(|(task, (table, next))| Reservation {
-                table,
-                next: match tested {
-                    Some((candidate_task, after)) if candidate_task.index() == task => after,
-                    _ => next,
-                },
-            });
+        let reserved = if pending_only {
+            &[][..]
+        } else {
+            tables.reserved(index)
+        };
+        let reserved = reserved.iter().map(|&task| (task, tables.task(task)));
+        let reserved = reserved.filter(|(_, table)| table.guaranteed);
+        let reserved = reserved.map(|(task, table)| Reservation {
+            table,
+            next: match tested {
+                Some((candidate_task, after)) if candidate_task == task => after,
+                _ => self.reservations.next(task),
+            },
+        });
         let candidate = candidate.map(|(candidate, work)| (candidate.due, work));
         scan.run(self.now, free, self.queues.mandatory(), candidate, reserved);
     }

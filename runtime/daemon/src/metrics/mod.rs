@@ -162,8 +162,8 @@ impl Metrics {
         self.clients[reply.ticket.client.index()].ended(reply.verdict.into())
     }
 
-    /// How the tasks' stages kept their budgets, of at most so many tasks that the scheduler's thread does not notice: from
-    /// this one on. The task to go on with. Scheduler's thread only.
+    /// How the tasks' stages kept their budgets: of this task and a few more, as there may be thousands. Returns the task to
+    /// continue with. Scheduler's thread only.
     pub fn copy_conduct(&self, scheduler: &Scheduler, from: usize) -> usize {
         const AT_ONCE: usize = 64;
         let end = self.tasks.len().min(from + AT_ONCE);

@@ -234,6 +234,7 @@ mod tests {
     const AT: Payload = Payload {
         slot: 2,
         sequence: 3,
+        task: TaskId(0),
         crop_x: 7,
         crop_y: 9,
         captured_ns: 4,

@@ -76,6 +76,7 @@ fn arrival(slot: u16) -> Inbound {
         payload: Payload {
             slot,
             sequence: u64::from(slot) + 1,
+            task: TaskId(0),
             crop_x: 3,
             crop_y: 4,
             captured_ns: 0,

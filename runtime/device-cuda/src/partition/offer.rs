@@ -22,6 +22,7 @@ use super::trial::{Program, Trial};
 use super::units::UnitMap;
 use crate::driver::{CallError, Gpu, Groups, MaskError, Masking};
 use crate::host::Host;
+use crate::queue::MECHANISM;
 
 /// How a device is looked at.
 #[derive(Clone, Debug)]
@@ -184,20 +185,20 @@ pub struct Search {
 }
 
 impl Offer {
-    /// What profiles call it: name, compute capability, multiprocessors, driver, and the mechanism that
-    /// divides it. Figures of one hold for the same only.
+    /// What profiles call it: name, compute capability, multiprocessors, driver, and the mechanisms that
+    /// divide it and stop stages. Figures of one hold for the same only.
     #[must_use]
     pub fn machine(&self) -> String {
         let facts = &self.facts;
         let (major, minor) = facts.compute_capability;
         let build = facts.driver_build.as_deref().unwrap_or("build unknown");
-        format!(
+        MECHANISM.of_machine(format!(
             "{}, {major}.{minor}, {} SMs, driver {} ({build}), {}",
             facts.name,
             facts.multiprocessors,
             facts.version,
             self.mechanism()
-        )
+        ))
     }
 
     /// How far its clocks may go, for the key of a profile.

@@ -18,6 +18,11 @@ mod ledger;
 mod virtual_queue;
 mod words;
 
+use punctual_device::Mechanism;
+
+/// An epoch that blocks look at, and launches that empty themselves.
+pub const MECHANISM: Mechanism = Mechanism(1);
+
 pub use ledger::{Ledger, NONE_EVICTED, NotHandedOver};
 pub use virtual_queue::{FlagPlace, QueueSpec, VirtualQueue};
 pub use words::{EpochFlag, StopFlag};

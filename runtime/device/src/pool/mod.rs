@@ -30,6 +30,7 @@ use punctual_platform::heartbeat::Pulse;
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, Missing};
 
+use crate::mechanism::Mechanism;
 pub use crate::regions::BufferGuard;
 use crate::request_buffers::InputBuffers;
 use crate::spec::PartitionSpec;
@@ -38,6 +39,9 @@ use partition::{LeaderLink, Partition};
 use priority::Priorities;
 pub use stepped::SteppedLeader;
 use worker::{Served, Worker};
+
+/// Flags that workers read between operators, and their priority back: [decision 3](../../../../docs/decisions/0003-preemption-on-the-cpu.md).
+pub const MECHANISM: Mechanism = Mechanism(1);
 
 /// How running a stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

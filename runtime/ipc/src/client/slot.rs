@@ -34,7 +34,7 @@ pub struct Claim {
 #[error("the stream takes no frames for task {name:?}: it is of {count} tasks")]
 pub struct NoSuchTask {
     pub name: String,
-    /// How many there are beside the one that the client asked for.
+    /// How many tasks the stream has.
     pub count: u16,
 }
 

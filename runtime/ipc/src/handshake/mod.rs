@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_peer_whose_range_overlaps_is_understood() {
         for (lowest, highest) in [(1, 5), (5, 5)] {
-            let opened = decode_opening(&opening(lowest, highest, 3, &body()));
+            let opened = decode_opening(&opening(lowest, highest, 7, &body()));
             assert_eq!(opened, Ok((AGREED, hello())), "{lowest} to {highest}");
         }
         // What a newer client adds stands behind what is known, and its features are not ours.

@@ -70,7 +70,7 @@ impl ServerChannel {
         }
     }
 
-    /// Of a client whose submissions say which of so many tasks they are for.
+    /// For a client whose submissions name one of this number of tasks.
     pub(crate) fn for_tasks(self, tasks: u16) -> Self {
         Self { tasks, ..self }
     }

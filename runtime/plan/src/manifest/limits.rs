@@ -1,5 +1,5 @@
-//! How large a manifest may be. The scheduler's bound on a step rests on it: a step looks at open requests, of which the
-//! clients' places allow so many, and at reserved tasks, which a partition has time for; unreserved tasks cost it nothing.
+//! How large a manifest may be. The scheduler's bound on a step rests on it: a step looks at open requests, whose number the
+//! places for clients limit, and at reserved tasks, whose number a partition's time limits. Unreserved tasks cost it nothing.
 
 use punctual_core::PLACED_PARTITIONS_MAX;
 

@@ -413,7 +413,7 @@ impl RawPartition {
 }
 
 impl RawTask {
-    /// Whether time is kept for all of its requests. Nobody knows which tasks of a pattern are asked.
+    /// Whether time is kept for all of its requests. Which tasks of a pattern are asked is unknown.
     pub(crate) fn is_reserved(&self) -> bool {
         self.criticality == Some(Criticality::RealTime)
             && self.group.pattern.is_none()

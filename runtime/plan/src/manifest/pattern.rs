@@ -15,7 +15,7 @@ pub enum PatternRule {
     Stars { pattern: String },
     #[error("no package is called {pattern:?}")]
     NoPackage { pattern: String },
-    /// A key that says of several tasks what only one can have.
+    /// A key that several tasks cannot have in common.
     #[error("a task for each package of {pattern:?} has `{key}`")]
     OfOneTask { pattern: String, key: &'static str },
 }
@@ -93,7 +93,7 @@ impl std::fmt::Display for Pattern {
     }
 }
 
-/// The pattern that a task has for a package, if it has one that makes sense; what else the task says of it is noted.
+/// The pattern that a task has for a package, if it has a valid one. Keys that do not go with it are noted.
 pub(super) fn of_task(
     task: &mut Section<'_, '_>,
     problems: &mut Problems<'_>,

@@ -28,7 +28,7 @@ pub enum TaskRule {
     /// A key that the task's criticality needs.
     #[error("a real-time task has no `{0}`")]
     RealTimeNeeds(&'static str),
-    /// Capacity for tasks of which nobody knows which one is asked.
+    /// A reservation, although it is unknown which of the tasks are asked.
     #[error("the tasks of {pattern:?} have a reservation")]
     ReservedPattern { pattern: String },
     /// Frames of one stream that are not alike.

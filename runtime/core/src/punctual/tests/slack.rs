@@ -14,14 +14,11 @@ use crate::{Instant, Nanos, PunctualConfig, TaskId};
 
 /// F(y): work of conforming requests, not yet released, that may be due by `y`.
 fn future_work(scheduler: &Punctual, index: usize, y: Instant) -> u64 {
-    let tasks = scheduler
-        .tables
-        .tasks()
-        .iter()
-        .zip(scheduler.reservations.all());
+    let tasks = (0..).map(TaskId).zip(scheduler.tables.tasks());
     tasks
-        .filter(|(table, _)| table.guaranteed && table.partition.index() == index)
-        .map(|(table, next)| {
+        .filter(|(_, table)| table.guaranteed && table.partition.index() == index)
+        .map(|(task, table)| {
+            let next = scheduler.reservations.next(task);
             let deadline = table.own_due().expect("reserved tasks have one");
             let mut due = next.max(scheduler.now - table.jitter) + deadline;
             let mut work = 0;
