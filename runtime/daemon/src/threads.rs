@@ -341,6 +341,7 @@ impl ThreadFactory<'_> {
             offload_to,
             reader: None,
             pictures: self.sinks.picture(client),
+            metrics: Arc::clone(&self.metrics),
             attends: looking::is_brief(self.plan(), task)
                 && looking::may_attend(&self.plan().threads, client),
         };
