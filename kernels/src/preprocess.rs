@@ -1,10 +1,10 @@
 //! From a camera frame to a network's input: crop, anti-aliased resize, normalise.
 //!
-//! The frame lies in memory that another process may write to at any time, so nothing here reads
-//! it. [`Preprocessor::crop_rows`] says which bytes of the frame a crop needs; the caller copies
-//! them into a private buffer by whatever means is safe there, and [`Preprocessor::run`] works on
-//! that copy. All tables and scratch are made by [`Preprocessor::new`]: `run` allocates nothing,
-//! and its time depends on the sizes only, not on the pixels.
+//! The frame lies in memory that another process may write to at any time. [`Preprocessor::crop_rows`] says
+//! which bytes of it a crop needs. [`Preprocessor::run_in_place`] reads them there, by [`SharedBytes`]: what changes meanwhile may
+//! change pixels, and nothing else. Where the memory cannot be read so, the caller copies them into a private buffer, and
+//! [`Preprocessor::run`] works on that copy, to the same result. All tables and scratch are made by [`Preprocessor::new`]: running
+//! allocates nothing, and its time depends on the sizes only, not on the pixels.
 //!
 //! ```
 //! use punctual_kernels::preprocess::{PlanarOutput, Preprocessor, PreprocessSpec};
@@ -29,9 +29,11 @@
 //! ```
 
 mod bt601;
+mod converted;
 mod frame;
 mod gray;
 mod picture;
+mod pieces;
 mod resize;
 mod rgb;
 mod spec;
@@ -43,9 +45,9 @@ pub use spec::{CHANNELS_MAX, PlanarOutput, PreprocessError, PreprocessSpec, STD_
 pub use tensor::NotFinite;
 
 use picture::Picture;
-use punctual_types::{FrameLayout, PixelFormat, Size};
+use punctual_types::{FrameLayout, PixelFormat, SharedBytes, Size};
 
-/// Crops, resizes and normalises the frames of one stream; or copies the tensors of one.
+/// Crops, resizes and normalises the frames of one stream; or takes the tensors of one.
 #[derive(Debug)]
 pub struct Preprocessor {
     frame: FrameLayout,
@@ -53,7 +55,7 @@ pub struct Preprocessor {
     crop: Size,
     output: Size,
     channels: usize,
-    /// None: a tensor, which is only copied.
+    /// None: a tensor, which is only looked through.
     picture: Option<Picture>,
 }
 
@@ -128,11 +130,29 @@ impl Preprocessor {
         &mut self,
         rows: &CropRows,
         copy: &[u8],
+        output: PlanarOutput<'_>,
+    ) -> Result<(), NotFinite> {
+        assert!(copy.len() >= rows.copy_len(), "copy shorter than its rows");
+        self.run_in_place(&rows.in_copy(), copy.into(), output)
+    }
+
+    /// Turns the crop's rows, as they lie in a frame, into normalised planes. Of a tensor, the values are checked that are
+    /// written to the planes.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    ///
+    /// # Panics
+    /// As for [`run`](Self::run), with the frame in the place of the copy.
+    pub fn run_in_place(
+        &mut self,
+        rows: &CropRows,
+        frame: SharedBytes<'_>,
         mut output: PlanarOutput<'_>,
     ) -> Result<(), NotFinite> {
         assert_eq!(rows.crop(), self.crop, "rows of another preprocessor");
         assert_eq!(rows.format(), self.frame.format, "rows of another format");
-        assert!(copy.len() >= rows.copy_len(), "copy shorter than its rows");
+        assert!(frame.len() >= rows.extent(), "frame shorter than its rows");
         assert!(
             output.plane_stride >= self.output.width as usize,
             "planes would overlap: stride {} under {}",
@@ -140,8 +160,8 @@ impl Preprocessor {
             self.output.width
         );
         match &mut self.picture {
-            Some(picture) => picture.prepare(rows, copy, &mut output),
-            None => tensor::copy(copy, self.output, self.channels, &mut output)?,
+            Some(picture) => picture.prepare(rows, frame, &mut output),
+            None => tensor::take(rows, frame, self.output.height as usize, &mut output)?,
         }
         Ok(())
     }

@@ -60,16 +60,19 @@ macro_rules! compiled_for {
 pub(crate) use compiled_for;
 
 /// A plain loop, `fn(&mut Row)`, compiled for what an instruction set has beyond its architecture's
-/// least, as `unsafe fn(&mut Row)`.
+/// least, as `unsafe fn(&mut Row)`. Of two, the first is compiled for AVX2, the second for the least.
 macro_rules! vectorised {
-    ($isa:expr, $kernel:ident, $row:ty) => {{
+    ($isa:expr, $kernel:path, $row:ty) => {
+        crate::simd::vectorised!($isa, $kernel, $kernel, $row)
+    };
+    ($isa:expr, $avx2:path, $least:path, $row:ty) => {{
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2")]
         unsafe fn avx2(row: &mut $row) {
-            $kernel(row)
+            $avx2(row)
         }
         unsafe fn least(row: &mut $row) {
-            $kernel(row)
+            $least(row)
         }
         let compiled: unsafe fn(&mut $row) = match $isa {
             // A processor with AVX-512 has AVX2.

@@ -1,6 +1,6 @@
 //! Which of a frame's bytes a crop needs.
 
-use punctual_types::{FrameLayout, PixelFormat, Size};
+use punctual_types::{FrameLayout, PixelFormat, SharedBytes, Size};
 
 use super::spec::PreprocessError;
 
@@ -33,6 +33,19 @@ impl RowSpan {
     /// Bytes of all rows.
     fn copy_len(&self) -> usize {
         self.len * self.count
+    }
+
+    /// Behind the last row's last byte.
+    fn end(&self) -> usize {
+        match self.count.checked_sub(1) {
+            Some(last) => self.offset + last * self.stride + self.len,
+            None => self.offset,
+        }
+    }
+
+    /// A row, in the memory that it lies in.
+    pub(super) fn row<'f>(&self, row: usize, frame: SharedBytes<'f>) -> SharedBytes<'f> {
+        frame.part(self.offset + row * self.stride, self.len)
     }
 }
 
@@ -118,6 +131,21 @@ impl CropRows {
             PixelFormat::Yuyv => (width / 2 + 1) * 4 * height,
             format => format.row_bytes(crop.width) as usize * height,
         }
+    }
+
+    /// Bytes of a frame that the rows lie within.
+    pub(super) fn extent(&self) -> usize {
+        self.planes().iter().map(RowSpan::end).max().unwrap_or(0)
+    }
+
+    /// The same rows as they lie in the copy.
+    pub(super) fn in_copy(&self) -> Self {
+        let planes = self.planes.map(|plane| RowSpan {
+            offset: plane.copy_offset,
+            stride: plane.len,
+            ..plane
+        });
+        Self { planes, ..*self }
     }
 
     /// Copies the rows out of a frame in ordinary memory.

@@ -1,12 +1,11 @@
 //! A picture's way: to pixels that can be resized, then resized and normalised, with borders around.
 
-use punctual_types::{Fit, Letterbox, PixelFormat};
+use punctual_types::{Fit, Letterbox, PixelFormat, SharedBytes};
 
+use super::converted::Converted;
 use super::frame::CropRows;
-use super::gray;
-use super::resize::{Columns, Rows, Sample, Taps};
+use super::resize::{Columns, Lines, Rows, Sample, Taps};
 use super::spec::{CHANNELS_MAX, PlanarOutput, PreprocessError, PreprocessSpec};
-use super::yuv::Conversion;
 use crate::Isa;
 
 /// Tables and scratch for the pictures of one stream.
@@ -27,12 +26,8 @@ pub(super) struct Picture {
     bias: [f32; CHANNELS_MAX],
     /// The borders' value, normalised.
     border: [f32; CHANNELS_MAX],
-    /// The gray of each luma, where that is all that the network sees.
-    levels: Option<Box<[u8; 256]>>,
-    /// To rows of red, green and blue, where that is not what the frame has and the network sees.
-    conversion: Option<Conversion>,
     /// The crop as red, green and blue, or as gray, where it is not resized as it is.
-    converted: Box<[u8]>,
+    converted: Option<Converted>,
     /// One row of the crop after the vertical pass.
     row: Box<[f32]>,
 }
@@ -49,19 +44,13 @@ impl Picture {
             Fit::Stretch => 0.0,
             Fit::Letterbox { fill } => f32::from(fill) / 255.0 * full_scale,
         };
-        let yuv = matches!(format, PixelFormat::Nv12 | PixelFormat::Yuyv);
         let is_gray = matches!(format, PixelFormat::Gray8 | PixelFormat::Gray16);
         let samples = match format {
             PixelFormat::Rgba8 => 4,
             _ if is_gray || channels == 1 => 1,
             _ => 3,
         };
-        let row_len = spec.crop.width as usize * samples;
-        let converted = if yuv || (channels == 1 && !is_gray) {
-            row_len * spec.crop.height as usize
-        } else {
-            0
-        };
+        let rows = Taps::new(spec.crop.height, place.inner.height);
         Ok(Self {
             isa: Isa::detect(),
             format,
@@ -70,85 +59,61 @@ impl Picture {
             width: output.width as usize,
             height: output.height as usize,
             columns: Columns::new(spec.crop.width, place.inner.width),
-            rows: Taps::new(spec.crop.height, place.inner.height),
+            converted: Converted::of(spec, &rows),
+            rows,
             scale,
             bias,
             border: std::array::from_fn(|channel| fill * scale[channel] + bias[channel]),
-            levels: (yuv && channels == 1).then(gray::levels),
-            conversion: match format {
-                PixelFormat::Nv12 if channels > 1 => {
-                    Some(Conversion::of_nv12(spec.crop.width as usize))
-                }
-                PixelFormat::Yuyv if channels > 1 => {
-                    Some(Conversion::of_yuyv(spec.crop.width as usize))
-                }
-                _ => None,
-            },
-            converted: vec![0; converted].into(),
-            row: vec![0.0; row_len].into(),
+            row: vec![0.0; spec.crop.width as usize * samples].into(),
         })
     }
 
-    /// From a private copy of the crop's rows to normalised planes.
-    pub(super) fn prepare(&mut self, rows: &CropRows, copy: &[u8], output: &mut PlanarOutput<'_>) {
-        let levels = self.levels.as_deref();
-        match (self.format, levels, &mut self.conversion) {
-            (_, _, Some(conversion)) => conversion.run(rows, copy, &mut self.converted),
-            (PixelFormat::Nv12, Some(levels), _) => {
-                gray::of_nv12(copy, levels, &mut self.converted)
+    /// From the crop's rows in this memory to normalised planes.
+    pub(super) fn prepare(
+        &mut self,
+        rows: &CropRows,
+        frame: SharedBytes<'_>,
+        output: &mut PlanarOutput<'_>,
+    ) {
+        let crop = Crop { rows, frame };
+        if let Some(converted) = &mut self.converted {
+            converted.begin();
+            if converted.is_by_colour() {
+                return self.resize::<u8, 3>(crop, output, Self::colour_row::<3>);
             }
-            (PixelFormat::Yuyv, Some(levels), _) => {
-                gray::of_yuyv(rows, copy, levels, &mut self.converted);
-            }
-            (PixelFormat::Rgb8, ..) if self.channels == 1 => {
-                gray::of_rgb(copy, &mut self.converted);
-            }
-            (PixelFormat::Bgr8, ..) if self.channels == 1 => {
-                gray::of_bgr(copy, &mut self.converted);
-            }
-            _ => return self.planes(copy, output),
         }
-        // Out of self meanwhile, so that it can be read while self's row is written.
-        let converted = std::mem::take(&mut self.converted);
-        if self.conversion.is_some() {
-            self.resize(&converted, output, Self::colour_row::<3>);
-        } else {
-            self.planes(&converted, output);
-        }
-        self.converted = converted;
-    }
-
-    /// Resizes and normalises a crop without gaps: from the samples of a pixel to the channels of the network.
-    fn planes(&mut self, crop: &[u8], output: &mut PlanarOutput<'_>) {
-        let words = crop.as_chunks::<2>().0;
         match (self.format, self.channels) {
-            (PixelFormat::Gray16, 1) => self.resize(words, output, Self::colour_row::<1>),
-            (PixelFormat::Gray16, _) => {
-                self.resize_pixels(words, output, |[gray]: [f32; 1]| [gray; 3])
+            (PixelFormat::Gray16, 1) => {
+                self.resize::<[u8; 2], 1>(crop, output, Self::colour_row::<1>);
             }
-            (_, 1) => self.resize(crop, output, Self::colour_row::<1>),
+            (PixelFormat::Gray16, _) => {
+                self.resize_pixels::<[u8; 2], 1, 3>(crop, output, |[gray]| [gray; 3]);
+            }
+            (_, 1) => self.resize::<u8, 1>(crop, output, Self::colour_row::<1>),
             (PixelFormat::Gray8, _) => {
-                self.resize_pixels(crop, output, |[gray]: [f32; 1]| [gray; 3])
+                self.resize_pixels::<u8, 1, 3>(crop, output, |[gray]| [gray; 3]);
             }
             (PixelFormat::Bgr8, _) => {
-                self.resize_pixels(crop, output, |[b, g, r]: [f32; 3]| [r, g, b])
+                self.resize_pixels::<u8, 3, 3>(crop, output, |[b, g, r]| [r, g, b]);
             }
             (PixelFormat::Rgba8, 3) => {
-                self.resize_pixels(crop, output, |[r, g, b, _]: [f32; 4]| [r, g, b]);
+                self.resize_pixels::<u8, 4, 3>(crop, output, |[r, g, b, _]| [r, g, b]);
             }
-            (PixelFormat::Rgba8, _) => self.resize_pixels(crop, output, |rgba: [f32; 4]| rgba),
-            _ => self.resize_pixels(crop, output, |rgb: [f32; 3]| rgb),
+            (PixelFormat::Rgba8, _) => {
+                self.resize_pixels::<u8, 4, 4>(crop, output, |rgba| rgba);
+            }
+            _ => self.resize_pixels::<u8, 3, 3>(crop, output, |rgb| rgb),
         }
     }
 
     /// Of a crop whose rows have the samples of one pixel after those of the other.
     fn resize_pixels<S: Sample, const SAMPLES: usize, const PLANES: usize>(
         &mut self,
-        crop: &[S],
+        crop: Crop<'_>,
         output: &mut PlanarOutput<'_>,
         order: impl Fn([f32; SAMPLES]) -> [f32; PLANES],
     ) {
-        self.resize(crop, output, |picture, planes| {
+        self.resize::<S, PLANES>(crop, output, |picture, planes| {
             picture.pixel_row(planes, &order)
         });
     }
@@ -156,7 +121,7 @@ impl Picture {
     /// `row` writes one row of each plane from `self.row`, between its borders.
     fn resize<S: Sample, const PLANES: usize>(
         &mut self,
-        crop: &[S],
+        crop: Crop<'_>,
         output: &mut PlanarOutput<'_>,
         row: impl Fn(&Self, [&mut [f32]; PLANES]),
     ) {
@@ -165,7 +130,6 @@ impl Picture {
             self.place.inner.height as usize,
             self.place.inner.width as usize,
         );
-        let row_len = self.row.len();
         let sum_rows = S::sum_rows(self.isa);
         for y in 0..self.height {
             let mut borders = self.border.into_iter();
@@ -180,14 +144,20 @@ impl Picture {
             });
             if inside {
                 let (first, weights) = self.rows.of(y - top);
-                let source = &crop[first * row_len..][..weights.len() * row_len];
-                let sums = &mut self.row;
+                let lines = match &mut self.converted {
+                    Some(converted) => {
+                        converted.up_to(first + weights.len(), crop.rows, crop.frame);
+                        converted.lines()
+                    }
+                    None => crop.lines(),
+                };
                 // SAFETY: `self.isa` is available.
                 unsafe {
                     sum_rows(&mut Rows {
-                        source,
+                        lines,
+                        first: lines.at(first),
                         weights,
-                        sums,
+                        sums: &mut self.row,
                     })
                 };
                 row(self, planes);
@@ -196,6 +166,7 @@ impl Picture {
     }
 
     /// The horizontal pass over a row of each colour, normalised.
+    #[inline(always)]
     fn colour_row<const PLANES: usize>(&self, planes: [&mut [f32]; PLANES]) {
         let colours = self.row.chunks_exact(self.row.len() / PLANES);
         for (channel, (plane, row)) in planes.into_iter().zip(colours).enumerate() {
@@ -207,6 +178,7 @@ impl Picture {
     }
 
     /// The horizontal pass over a row of pixels, normalised.
+    #[inline(always)]
     fn pixel_row<const SAMPLES: usize, const PLANES: usize>(
         &self,
         mut planes: [&mut [f32]; PLANES],
@@ -218,6 +190,27 @@ impl Picture {
                 plane[x] = value * self.scale[channel] + self.bias[channel];
             }
         });
+    }
+}
+
+/// A crop, and the memory that its rows lie in.
+#[derive(Clone, Copy)]
+struct Crop<'a> {
+    rows: &'a CropRows,
+    frame: SharedBytes<'a>,
+}
+
+impl<'a> Crop<'a> {
+    /// Of a format that is resized as it is.
+    fn lines(self) -> Lines<'a> {
+        let plane = self.rows.planes()[0];
+        let bytes = self.frame;
+        Lines {
+            bytes: bytes.part(plane.offset, bytes.len() - plane.offset),
+            stride: plane.stride,
+            count: plane.count,
+            len: plane.len,
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Bilinear resampling with a triangle filter that widens when it shrinks the image, so that
-//! every source pixel counts (anti-aliasing). Vertical pass first: it runs over whole rows of
+//! every source pixel counts (anti-aliasing). Vertical pass first: it runs over neighbouring
 //! bytes, which the compiler vectorises, and leaves the horizontal pass fewer rows.
+
+use punctual_types::SharedBytes;
 
 use crate::Isa;
 use crate::simd::vectorised;
@@ -54,64 +56,161 @@ impl Taps {
             &self.weights[start as usize..][..count as usize],
         )
     }
+
+    /// The most weights that an output position has.
+    pub(super) fn count_max(&self) -> usize {
+        let counts = self.spans.iter().map(|(_, _, count)| *count as usize);
+        counts.max().unwrap_or(0)
+    }
 }
 
 /// A number as it lies in a frame.
 pub(super) trait Sample: Copy {
-    fn value(self) -> f32;
+    /// Bytes of it.
+    const BYTES: usize;
 
-    /// [`sum_rows`], to be called where `isa` is available.
-    fn sum_rows(isa: Isa) -> unsafe fn(&mut Rows<'_, Self>);
+    /// The weighted sum of rows of them, to be called where `isa` is available.
+    fn sum_rows(isa: Isa) -> unsafe fn(&mut Rows<'_>);
+
+    /// Adds `weight` times each number in eight bytes to the first sums.
+    fn add(sums: &mut [f32; 8], bytes: [u8; 8], weight: f32);
 }
 
 impl Sample for u8 {
-    fn value(self) -> f32 {
-        f32::from(self)
+    const BYTES: usize = 1;
+
+    fn sum_rows(isa: Isa) -> unsafe fn(&mut Rows<'_>) {
+        vectorised!(isa, sum_rows::<u8, true>, sum_rows::<u8, false>, Rows<'_>)
     }
 
-    fn sum_rows(isa: Isa) -> unsafe fn(&mut Rows<'_, Self>) {
-        vectorised!(isa, sum_rows, Rows<'_, u8>)
+    #[inline(always)]
+    fn add(sums: &mut [f32; 8], bytes: [u8; 8], weight: f32) {
+        for (sum, byte) in sums.iter_mut().zip(bytes) {
+            *sum += weight * f32::from(byte);
+        }
     }
 }
 
 /// Little-endian.
 impl Sample for [u8; 2] {
-    fn value(self) -> f32 {
-        f32::from(u16::from_le_bytes(self))
+    const BYTES: usize = 2;
+
+    fn sum_rows(isa: Isa) -> unsafe fn(&mut Rows<'_>) {
+        vectorised!(
+            isa,
+            sum_rows::<[u8; 2], true>,
+            sum_rows::<[u8; 2], false>,
+            Rows<'_>
+        )
     }
 
-    fn sum_rows(isa: Isa) -> unsafe fn(&mut Rows<'_, Self>) {
-        vectorised!(isa, sum_rows, Rows<'_, [u8; 2]>)
+    #[inline(always)]
+    fn add(sums: &mut [f32; 8], bytes: [u8; 8], weight: f32) {
+        for (sum, word) in sums.iter_mut().zip(bytes.as_chunks().0) {
+            *sum += weight * f32::from(u16::from_le_bytes(*word));
+        }
+    }
+}
+
+/// Bytes of rows that are summed at a time, eight by eight: as many sums as registers can hold.
+const STRIP: usize = 64;
+
+/// Rows of samples at equal distances, after the last of which comes the first again.
+#[derive(Clone, Copy)]
+pub(super) struct Lines<'a> {
+    /// From the first row's first byte on.
+    pub bytes: SharedBytes<'a>,
+    /// From one row to the next.
+    pub stride: usize,
+    pub count: usize,
+    /// Bytes of a row.
+    pub len: usize,
+}
+
+impl Lines<'_> {
+    /// Where the row `index` of the crop is.
+    pub(super) fn at(&self, index: usize) -> usize {
+        index % self.count
+    }
+
+    #[inline(always)]
+    fn after(&self, line: usize) -> usize {
+        let next = line + 1;
+        if next == self.count { 0 } else { next }
     }
 }
 
 /// Rows of the crop, and where their weighted sum goes.
-pub(super) struct Rows<'a, S> {
-    /// One behind the other, as long as `sums`.
-    pub source: &'a [S],
+pub(super) struct Rows<'a> {
+    pub lines: Lines<'a>,
+    /// A line.
+    pub first: usize,
     pub weights: &'a [f32],
+    /// As many as a row has samples.
     pub sums: &'a mut [f32],
 }
 
-/// `sums[i]` = the sum over rows of `weights[row] * source[row][i]`.
+/// `sums[i]` = the sum over rows of `weights[row] * lines[first + row][i]`. The sums of a strip stay in registers, so nothing is
+/// written but sums.
 #[inline(always)]
-fn sum_rows<S: Sample>(
-    Rows {
-        source,
-        weights,
-        sums,
-    }: &mut Rows<'_, S>,
-) {
-    let mut rows = source.chunks_exact(sums.len()).zip(*weights);
-    if let Some((row, weight)) = rows.next() {
-        for (sum, sample) in sums.iter_mut().zip(row) {
-            *sum = weight * sample.value();
-        }
+fn sum_rows<S: Sample, const AVX: bool>(rows: &mut Rows<'_>) {
+    let len = rows.lines.len;
+    let mut at = 0;
+    while at + STRIP <= len {
+        sum_strip::<S, AVX, { STRIP / 8 }>(rows, at);
+        at += STRIP;
     }
-    for (row, weight) in rows {
-        for (sum, sample) in sums.iter_mut().zip(row) {
-            *sum += weight * sample.value();
+    while at + 8 <= len {
+        sum_strip::<S, AVX, 1>(rows, at);
+        at += 8;
+    }
+    if at < len {
+        sum_rest::<S>(rows, at);
+    }
+}
+
+/// `EIGHTS` times eight bytes from `at` on.
+#[inline(always)]
+fn sum_strip<S: Sample, const AVX: bool, const EIGHTS: usize>(rows: &mut Rows<'_>, at: usize) {
+    let lines = rows.lines;
+    let mut sums = [[0.0; 8]; EIGHTS];
+    let mut line = rows.first;
+    for weight in rows.weights {
+        let strip = lines.bytes.part(line * lines.stride + at, EIGHTS * 8);
+        for (index, sums) in sums.iter_mut().enumerate() {
+            S::add(sums, eight::<AVX>(strip, index * 8), *weight);
         }
+        line = lines.after(line);
+    }
+    let to = &mut rows.sums[at / S::BYTES..][..EIGHTS * 8 / S::BYTES];
+    for (to, sums) in to.chunks_exact_mut(8 / S::BYTES).zip(sums) {
+        to.copy_from_slice(&sums[..8 / S::BYTES]);
+    }
+}
+
+/// Fewer than eight bytes, from `at` to the rows' end.
+fn sum_rest<S: Sample>(rows: &mut Rows<'_>, at: usize) {
+    let lines = rows.lines;
+    let mut sums = [0.0; 8];
+    let mut line = rows.first;
+    for weight in rows.weights {
+        let mut bytes = [0; 8];
+        let rest = lines.bytes.part(line * lines.stride + at, lines.len - at);
+        rest.copy_to(&mut bytes[..lines.len - at]);
+        S::add(&mut sums, bytes, *weight);
+        line = lines.after(line);
+    }
+    let to = &mut rows.sums[at / S::BYTES..];
+    to.copy_from_slice(&sums[..to.len()]);
+}
+
+#[inline(always)]
+fn eight<const AVX: bool>(strip: SharedBytes<'_>, at: usize) -> [u8; 8] {
+    if AVX {
+        // SAFETY: only what `vectorised` compiles for AVX2 is told so, and it runs where the processor has that.
+        unsafe { strip.eight_as_vector(at) }
+    } else {
+        strip.eight(at)
     }
 }
 
@@ -131,8 +230,7 @@ impl Columns {
     pub(super) fn new(source: u32, output: u32) -> Self {
         let taps = Taps::new(source, output);
         let positions = 0..output as usize;
-        let counts = positions.clone().map(|position| taps.of(position).1.len());
-        let count = counts.max().unwrap_or(0);
+        let count = taps.count_max();
         let mut weights = vec![0.0; output as usize * count];
         let rows = weights.chunks_exact_mut(count);
         let first = positions.zip(rows).map(|(position, row)| {
@@ -148,7 +246,8 @@ impl Columns {
         }
     }
 
-    /// Tells `each` the weighted sum of pixels of `row` at every position.
+    /// Tells `each` the weighted sum of pixels of `row` at every position. Inlined, as `each` writes one number.
+    #[inline(always)]
     pub(super) fn sums<const SAMPLES: usize>(
         &self,
         row: &[[f32; SAMPLES]],

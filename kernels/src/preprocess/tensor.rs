@@ -1,7 +1,10 @@
-//! Inputs that the client prepared itself: copied, and looked through for what is no number.
+//! Inputs that the client prepared itself: taken as they are, and looked through for what is no number.
 
+use punctual_types::SharedBytes;
+
+use super::frame::CropRows;
+use super::pieces;
 use super::spec::{PlanarOutput, PreprocessError, PreprocessSpec};
-use punctual_types::Size;
 
 /// A value of a tensor is infinite or no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,22 +28,30 @@ pub(super) fn check(spec: &PreprocessSpec) -> Result<(), PreprocessError> {
     }
 }
 
-/// Copies rows of little-endian `f32` without gaps, channel after channel.
-pub(super) fn copy(
-    copy: &[u8],
-    plane: Size,
-    channels: usize,
+/// Takes rows of little-endian `f32`, channel after channel. Each value is read once and then looked at: what the
+/// network sees is finite, whatever the memory holds by then.
+pub(super) fn take(
+    rows: &CropRows,
+    frame: SharedBytes<'_>,
+    height: usize,
     output: &mut PlanarOutput<'_>,
 ) -> Result<(), NotFinite> {
-    let (width, height) = (plane.width as usize, plane.height as usize);
-    let rows = copy.as_chunks::<4>().0.chunks_exact(width);
+    let plane = rows.planes()[0];
+    let width = plane.len / 4;
     let mut finite = true;
-    for (index, row) in rows.take(channels * height).enumerate() {
+    let mut piece = [0; pieces::BYTES];
+    for index in 0..plane.count {
         let (channel, y) = (index / height, index % height);
         let start = output.offset + channel * output.plane_stride + y * output.row_stride;
-        for (to, bytes) in output.data[start..][..width].iter_mut().zip(row) {
-            *to = f32::from_le_bytes(*bytes);
-            finite &= to.is_finite();
+        let row = plane.row(index, frame);
+        let to = &mut output.data[start..][..width];
+        for at in pieces::starts(row) {
+            let piece = pieces::load::<false>(row, at, &mut piece);
+            let numbers = piece.as_chunks::<4>().0.iter();
+            for (to, bytes) in to[at / 4..].iter_mut().zip(numbers) {
+                *to = f32::from_le_bytes(*bytes);
+                finite &= to.is_finite();
+            }
         }
     }
     if finite { Ok(()) } else { Err(NotFinite) }

@@ -3,6 +3,8 @@
 
 mod channels;
 mod letterbox;
+#[allow(unsafe_code, reason = "memory that another thread writes to")]
+mod restless;
 mod tensors;
 
 use proptest::prelude::*;
@@ -313,6 +315,23 @@ proptest! {
         let output = PlanarOutput::packed(&mut planes, width, height);
         preprocessor.run(&rows, &copy, output).expect("a picture");
         prop_assert_eq!(planes, run(&mut preprocessor, &frame, x, y));
+    }
+
+    #[test]
+    fn a_frame_is_prepared_where_it_lies_as_its_copy_is(
+        (spec, x, y) in geometry(),
+        seed in any::<u64>(),
+    ) {
+        let frame = bytes(spec.frame.len(), seed);
+        let mut preprocessor = Preprocessor::new(&spec).expect("valid");
+        let of_copy = run(&mut preprocessor, &frame, x, y);
+        let (width, height) = (spec.output.width as usize, spec.output.height as usize);
+        let mut planes = vec![f32::NAN; spec.channels as usize * width * height];
+        let output = PlanarOutput::packed(&mut planes, width, height);
+        let rows = preprocessor.crop_rows(x, y).expect("inside");
+        let prepared = preprocessor.run_in_place(&rows, frame[..].into(), output);
+        prepared.expect("a picture");
+        prop_assert_eq!(planes, of_copy);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The vocabulary that crates share: what a frame is, an activation, a window, a byte; and numbers from a seed.
 //!
 //! Some of it is written to packages and plans, whose bytes follow from the order of fields and variants.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod activation;
 mod answer;
@@ -20,6 +20,8 @@ mod random;
 mod ranking;
 mod resampling;
 mod sampling;
+#[allow(unsafe_code, reason = "memory that others write to")]
+mod shared_bytes;
 mod view;
 mod window;
 
@@ -43,5 +45,6 @@ pub use random::{Random, mix};
 pub use ranking::Ranking;
 pub use resampling::{Between, Coordinates, Direction, Filter, Resampling, Rounding};
 pub use sampling::{Interpolation, Outside, Sampling, Taps};
+pub use shared_bytes::SharedBytes;
 pub use view::{Axis, Digit, View};
 pub use window::{Extent, Padding, PoolKind, Window, WindowError};

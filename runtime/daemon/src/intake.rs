@@ -1,5 +1,5 @@
-//! One thread a client: the only one that touches the client's payload. Copies the crop in, then
-//! resizes and normalises it into the request's buffer.
+//! One thread a client: the only one that touches the client's payload. Resizes and normalises the crop from where it lies
+//! into the request's buffer; or from a copy, where the memory is not to be read so or the pictures are recorded.
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use punctual_types::FrameLayout;
 use crate::channels::IntakeEnds;
 use crate::drain::Flag;
 use crate::messages::{IntakeOrder, Payload, Prepared};
+use crate::metrics::Metrics;
 use crate::recorder::{PictureSink, Subject};
 use crate::rt_events::emit;
 
@@ -32,7 +33,7 @@ pub struct Intake {
     pub targets: Box<[Target]>,
     /// One for each different input of their networks.
     pub preprocessors: Box<[Preprocessor]>,
-    /// The crop's rows, as the client had them when they were copied: checked and used once.
+    /// The crop's rows, as the client had them when they were copied, where that is done.
     pub copy: Box<[u8]>,
     /// The vectors, likewise.
     pub numbers: Box<[f32]>,
@@ -42,6 +43,7 @@ pub struct Intake {
     pub reader: Option<PayloadReader>,
     /// Pictures are recorded there; none: nowhere.
     pub pictures: Option<PictureSink>,
+    pub metrics: Arc<Metrics>,
 }
 
 /// A task whose network reads what is prepared here.
@@ -102,7 +104,7 @@ impl Intake {
 
     fn prepare(&mut self, request: RequestId, task: TaskId, payload: Payload) {
         let started = clock::now_ns();
-        let ready = self.copy_and_convert(request.buffer, task, payload);
+        let ready = self.convert(request.buffer, task, payload);
         if ready == Err(Failure::Payload) {
             emit(RtEvent::PayloadFault {
                 client: self.ends.client,
@@ -151,8 +153,8 @@ impl Intake {
 
     /// [`Failure::Payload`] when the payload cannot be read (a fault of the client) or the buffer is unavailable (a
     /// fault of the daemon), [`Failure::Vector`] for a number out of range, [`Failure::NotFinite`] for a tensor with
-    /// such a value: the request fails in any case. Otherwise what was copied.
-    fn copy_and_convert(
+    /// such a value: the request fails in any case. Otherwise what was prepared.
+    fn convert(
         &mut self,
         buffer: u16,
         task: TaskId,
@@ -174,7 +176,6 @@ impl Intake {
         if !are_in_range(&self.numbers, &target.vectors) {
             return Err(Failure::Vector);
         }
-        read_rows(reader, payload, &crop, &mut self.copy)?;
         let claimed = target.buffers.claim(buffer, target.model);
         let mut writer = claimed.map_err(|_| Failure::Payload)?;
         let mut numbers = &*self.numbers;
@@ -191,7 +192,19 @@ impl Intake {
             row_stride: layout.row_stride,
             plane_stride: layout.plane_stride,
         };
-        let prepared = preprocessor.run(&crop, &self.copy, output);
+        // What is recorded is what the network saw, which the client may have changed by then.
+        let in_place = self.pictures.is_none() && reader.lies_in_memory(payload.slot);
+        let (prepared, copied) = if in_place {
+            let prepared = reader.in_place(payload.slot, payload.sequence, |slot| {
+                preprocessor.run_in_place(&crop, slot, output)
+            });
+            (prepared.map_err(|_| Failure::Payload)?, 0)
+        } else {
+            read_rows(reader, payload, &crop, &mut self.copy)?;
+            let prepared = preprocessor.run(&crop, &self.copy, output);
+            (prepared, crop.copy_len())
+        };
+        self.metrics.prepared(payload.task, copied);
         prepared.map_err(|NotFinite| Failure::NotFinite)?;
         Ok(crop)
     }

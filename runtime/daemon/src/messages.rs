@@ -32,7 +32,7 @@ pub enum Inbound {
 /// From the scheduler to a client's intake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntakeOrder {
-    /// Copy in, prepare, answer with [`Prepared`].
+    /// Prepare, answer with [`Prepared`].
     Prepare {
         request: RequestId,
         /// Whose network will read it: the task that it was submitted to, or the one that takes it on instead.

@@ -191,6 +191,8 @@ impl Observer {
             rejected: counted.rejected(),
             failed: counted.failed(),
             offloaded: metrics.offloaded.load(Relaxed),
+            prepared: metrics.prepared.load(Relaxed),
+            copied_bytes: metrics.copied_bytes.load(Relaxed),
             overruns: metrics.overruns.load(Relaxed),
             overrun_worst: metrics.overrun_worst.load(Relaxed),
             demotions: metrics.demotions.load(Relaxed),

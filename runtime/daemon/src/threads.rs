@@ -367,6 +367,7 @@ impl ThreadFactory<'_> {
             preprocessors: made.into(),
             reader: None,
             pictures: self.sinks.picture(client),
+            metrics: Arc::clone(&self.metrics),
             attends: is_brief && looking::may_attend(&self.plan().threads, client),
         };
         let spec = self.spec(

@@ -1,7 +1,7 @@
 //! Access to memory that another process may write to at any moment.
 //!
-//! Only three things are ever done with it: atomic loads and stores of aligned words, copying
-//! bytes out by instructions that the compiler knows nothing about, and handing the client its own
+//! Only three things are ever done with it: atomic loads and stores of aligned words, reading
+//! bytes by instructions that the compiler knows nothing about ([`SharedBytes`]), and handing the client its own
 //! slot. No reference to anything but an atomic is made.
 
 use std::any::Any;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use punctual_platform::atomics::{AtomicU32, AtomicU64, Ordering};
 use punctual_platform::shared_memory::Mapping;
+use punctual_types::SharedBytes;
 
 /// A stretch of shared memory, kept mapped by every clone of it.
 #[derive(Clone)]
@@ -21,8 +22,8 @@ pub struct Region {
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
-// SAFETY: the region is an address range kept alive by its owner; all access is atomic or a copy
-// by `copy_out`, both of which allow concurrent writes by other threads or processes.
+// SAFETY: the region is an address range kept alive by its owner; all access is atomic or by
+// `SharedBytes`, both of which allow concurrent writes by other threads or processes.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -100,14 +101,17 @@ impl Region {
     /// # Panics
     /// If they are not all inside.
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) {
-        assert!(
-            offset <= self.bytes && to.len() <= self.bytes - offset,
-            "{} bytes at {offset} of a region of {}",
-            to.len(),
-            self.bytes
-        );
-        // SAFETY: in bounds on both sides; `to` is ours alone and cannot overlap shared memory.
-        unsafe { copy_bytes(self.start.as_ptr().add(offset), to.as_mut_ptr(), to.len()) }
+        self.shared(offset, to.len()).copy_to(to);
+    }
+
+    /// `bytes` from `offset` on, to be read where they are. They may change meanwhile.
+    ///
+    /// # Panics
+    /// If they are not all inside.
+    pub(crate) fn shared(&self, offset: usize, bytes: usize) -> SharedBytes<'_> {
+        let start = self.span(offset, bytes);
+        // SAFETY: in bounds, and mapped as long as self.
+        unsafe { SharedBytes::new(start, bytes) }
     }
 
     /// Where the byte at `offset` is, for `bytes` from there on.
@@ -130,103 +134,9 @@ impl Region {
     }
 }
 
-/// Copies by `rep movsb`, which is as fast as memcpy and, unlike it, no access of the abstract machine's.
-///
-/// # Safety
-/// `from` is readable and `to` writable for `bytes`; they do not overlap.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise; the direction flag is clear on entry to any asm block.
-    unsafe {
-        std::arch::asm!(
-            "rep movsb",
-            inout("rcx") bytes => _,
-            inout("rsi") from => _,
-            inout("rdi") to => _,
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
-/// Copies 64 bytes at a time through vector registers, then single bytes, by instructions that are
-/// no accesses of the abstract machine's.
-///
-/// # Safety
-/// `from` is readable and `to` writable for `bytes`; they do not overlap.
-#[cfg(all(target_arch = "aarch64", not(miri)))]
-unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise; both loops stop at `bytes`.
-    unsafe {
-        std::arch::asm!(
-            "2:",
-            "cmp {n}, #64",
-            "b.lo 3f",
-            "ldp {a:q}, {b:q}, [{from}], #32",
-            "ldp {c:q}, {d:q}, [{from}], #32",
-            "stp {a:q}, {b:q}, [{to}], #32",
-            "stp {c:q}, {d:q}, [{to}], #32",
-            "sub {n}, {n}, #64",
-            "b 2b",
-            "3:",
-            "cbz {n}, 4f",
-            "ldrb {byte:w}, [{from}], #1",
-            "strb {byte:w}, [{to}], #1",
-            "sub {n}, {n}, #1",
-            "b 3b",
-            "4:",
-            n = inout(reg) bytes => _,
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            byte = out(reg) _,
-            a = out(vreg) _,
-            b = out(vreg) _,
-            c = out(vreg) _,
-            d = out(vreg) _,
-            options(nostack),
-        );
-    }
-}
-
-/// Copies byte by byte, for Miri and architectures without a faster way.
-///
-/// # Safety
-/// `from` is readable and `to` writable for `bytes`; they do not overlap.
-#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
-    use std::sync::atomic::AtomicU8;
-    for at in 0..bytes {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let byte = AtomicU8::from_ptr(from.cast_mut().add(at));
-            to.add(at).write(byte.load(Ordering::Relaxed));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn copies_of_every_length_and_alignment_are_exact() {
-        let region = Region::private(512);
-        for at in 0..64 {
-            let value = (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            region.word64(at * 8).store(value, Ordering::Relaxed);
-        }
-        let byte = |at: usize| {
-            let word = region.word64(at / 8 * 8).load(Ordering::Relaxed);
-            word.to_ne_bytes()[at % 8]
-        };
-        for offset in [0, 1, 7, 63] {
-            for length in (0..140).chain([200, 256, 449]) {
-                let mut copy = [0xEE_u8; 512];
-                region.copy_out(offset, &mut copy[..length]);
-                assert!((0..length).all(|i| copy[i] == byte(offset + i)));
-                assert!(copy[length..].iter().all(|&b| b == 0xEE));
-            }
-        }
-    }
 
     #[test]
     #[should_panic(expected = "of a region of 64")]

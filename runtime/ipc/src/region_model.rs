@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use punctual_platform::atomics::{AtomicU32, AtomicU64, Ordering};
 use punctual_platform::shared_memory::Mapping;
+use punctual_types::SharedBytes;
 
 /// A stretch of shared memory. Each word is used with one width only, so the two widths need not overlap.
 #[derive(Clone)]
@@ -74,6 +75,11 @@ impl Region {
     /// None: payloads are not modelled.
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) {
         panic!("{} bytes at {offset} copied in a model", to.len())
+    }
+
+    /// None: payloads are not modelled.
+    pub(crate) fn shared(&self, offset: usize, bytes: usize) -> SharedBytes<'_> {
+        panic!("{bytes} bytes at {offset} read in a model")
     }
 
     /// None: payloads are not modelled.

@@ -15,7 +15,8 @@ use punctual_ipc::{
     StreamTerms,
 };
 use punctual_platform::poll::wait_readable;
-use punctual_platform::shared_memory::MemoryFile;
+use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
+use punctual_types::SharedBytes;
 
 fn path() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -118,6 +119,39 @@ fn frames_are_read_where_the_client_has_them_and_what_it_takes_away_reads_as_zer
     assert_eq!(copy, [0; 120]);
     assert!(payload.release(1, taken.sequence));
     assert!(client.claim_at(1).is_some());
+}
+
+#[test]
+fn frames_lie_in_memory_where_no_hole_can_be_punched_any_more() {
+    let holes = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    let sealed = MemoryFile::create(c"test", 8192).unwrap();
+    let ours = sealed.as_fd().try_clone_to_owned().unwrap();
+    let writer = sealed.map(Access::ReadWrite).unwrap();
+    sealed.seal(Seals::FUTURE_WRITE).unwrap();
+    let (client, server) = shake(&[memory(FRAME_END), sealed.into()]);
+    let (mut client, (mut submissions, payload, _results)) =
+        (client.unwrap(), server.unwrap().split());
+    assert!(!payload.lies_in_memory(0) && payload.lies_in_memory(1));
+    assert!(!payload.lies_in_memory(2), "there is none");
+    for slot in [0, 1] {
+        let claim = client.claim_at(slot).unwrap();
+        client.submit(claim, 1, None, Crop::default()).unwrap();
+    }
+    // SAFETY: in bounds of the client's own mapping.
+    unsafe { writer.as_ptr().add(FRAME_END - 1).write_volatile(77) };
+    submissions.poll().unwrap().unwrap();
+    let taken = submissions.poll().unwrap().unwrap();
+    let last = |pages: SharedBytes<'_>| (pages.len(), pages.eight(FRAME_END - 8)[7]);
+    let read = payload.in_place(1, taken.sequence, last);
+    assert_eq!(read, Ok((FRAME_END, 77)));
+    assert!(fallocate(&ours, holes, 0, 8192).is_err());
+    assert_eq!(
+        payload.in_place(0, taken.sequence - 1, last),
+        Err(PayloadError::Unreadable { slot: 0 })
+    );
+    assert!(payload.release(1, taken.sequence));
+    let released = payload.in_place(1, taken.sequence, last);
+    assert!(matches!(released, Err(PayloadError::Released { .. })));
 }
 
 #[test]

@@ -16,12 +16,15 @@ use crate::memory::PAGE_BYTES;
 pub struct Seals(libc::c_int);
 
 impl Seals {
+    const NONE: Self = Self(0);
     /// Its size can no longer change.
     pub const SIZE: Self = Self(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
     /// It can no longer get smaller.
     pub const SHRINK: Self = Self(libc::F_SEAL_SHRINK);
     /// No process can begin to write to it, nor punch holes into it; existing writable mappings stay.
     pub const FUTURE_WRITE: Self = Self(libc::F_SEAL_FUTURE_WRITE);
+    /// Nobody can write to it, nor punch holes into it.
+    pub const WRITE: Self = Self(libc::F_SEAL_WRITE);
     pub const SEAL: Self = Self(libc::F_SEAL_SEAL);
 
     /// Those of a file, whosever it is. No file system is asked: the kernel knows.
@@ -131,6 +134,35 @@ impl MemoryFile {
     /// Maps the whole file, touching every page.
     pub fn map(&self, access: Access) -> Result<Mapping, OsError> {
         map_shared(self.file.as_fd(), self.bytes, access)
+    }
+
+    /// Whether every page below `bytes` can be mapped and stays: the file lies on the file system of shared memory, and
+    /// cannot get smaller, nor can holes be punched into it any more.
+    pub fn keeps_pages(&self, bytes: usize) -> bool {
+        let mut about = std::mem::MaybeUninit::<libc::statfs>::uninit();
+        // SAFETY: an open descriptor, and room for the answer.
+        let asked = check("fstatfs", unsafe {
+            libc::fstatfs(self.file.as_raw_fd(), about.as_mut_ptr())
+        });
+        // SAFETY: filled in where the call succeeded.
+        let kind = asked.map(|_| unsafe { about.assume_init() }.f_type);
+        let seals = self.seals().unwrap_or(Seals::NONE);
+        let is_shared_memory = kind.is_ok_and(|kind| kind == libc::TMPFS_MAGIC);
+        let is_sealed = seals.contain(Seals::WRITE) || seals.contain(Seals::FUTURE_WRITE);
+        is_shared_memory && is_sealed && seals.contain(Seals::SHRINK) && bytes <= self.bytes
+    }
+
+    /// Maps the first `bytes` for reading, each page present.
+    ///
+    /// # Errors
+    /// If there is not enough memory for pages that were missing, or the kernel cannot make them present (before Linux 5.14).
+    pub fn map_present(&self, bytes: usize) -> Result<Mapping, OsError> {
+        let mapping = map_shared(self.file.as_fd(), bytes, Access::Read)?;
+        // SAFETY: our own mapping, of which pages are read.
+        check("madvise(MADV_POPULATE_READ)", unsafe {
+            libc::madvise(mapping.as_ptr().cast(), bytes, libc::MADV_POPULATE_READ)
+        })?;
+        Ok(mapping)
     }
 
     /// Copies bytes from `offset` on out of the file, without mapping it: pages that are missing
@@ -299,6 +331,25 @@ mod tests {
         assert_eq!(about.metadata().unwrap().blocks(), 0, "no page was made");
         assert!(file.read_at((1 << 20) - 10, &mut copy[..11]).is_err());
         assert!(file.read_at((1 << 20) - 10, &mut copy[..10]).is_ok());
+    }
+
+    #[test]
+    fn pages_stay_only_where_no_hole_can_be_punched() {
+        let file = MemoryFile::create(c"test", 8192).unwrap();
+        assert!(!file.keeps_pages(8192));
+        let writer = file.map(Access::ReadWrite).unwrap();
+        file.seal(Seals::FUTURE_WRITE).unwrap();
+        assert!(file.keeps_pages(8192) && !file.keeps_pages(8193));
+        let pages = file.map_present(5000).unwrap();
+        // SAFETY: in bounds of both mappings.
+        unsafe {
+            writer.as_ptr().add(4999).write_volatile(9);
+            assert_eq!(pages.as_ptr().add(4999).read_volatile(), 9);
+        }
+        drop(writer);
+        let constant = MemoryFile::create(c"test", 8192).unwrap();
+        constant.seal(Seals::WRITE).unwrap();
+        assert!(constant.keeps_pages(8192));
     }
 
     #[test]

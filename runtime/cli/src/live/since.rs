@@ -81,6 +81,8 @@ fn task(now: &mut TaskReport, before: &TaskReport) {
         (&mut now.late, before.late),
         (&mut now.late_in_host_stall, before.late_in_host_stall),
         (&mut now.offloaded, before.offloaded),
+        (&mut now.prepared, before.prepared),
+        (&mut now.copied_bytes, before.copied_bytes),
         (&mut now.overruns, before.overruns),
         (&mut now.demotions, before.demotions),
         (&mut now.not_finite, before.not_finite),

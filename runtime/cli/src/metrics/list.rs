@@ -239,6 +239,19 @@ const TASKS: &[Metric] = &[
         |report| by_task(report, |task| task.not_finite as f64),
     ),
     Metric::counter(
+        "frames_prepared",
+        &["task"],
+        "Frames whose pixels were read.",
+        |report| by_task(report, |task| task.prepared as f64),
+    ),
+    Metric::counter(
+        "frames_copied",
+        &["task"],
+        "Bytes of frames that were copied before they were converted: none of those that are prepared where they lie.",
+        |report| by_task(report, |task| task.copied_bytes as f64),
+    )
+    .in_unit("bytes"),
+    Metric::counter(
         "overruns",
         &["task"],
         "Times that a stage of the task's frames ran longer than its budget.",

@@ -53,6 +53,9 @@ pub struct TaskMetrics {
     pub not_finite: AtomicU64,
     /// Frames that another task took on.
     pub offloaded: AtomicU64,
+    /// Frames whose pixels were read, and bytes of them that were copied for that.
+    pub prepared: AtomicU64,
+    pub copied_bytes: AtomicU64,
     /// Copied from the scheduler's counters when a stage has ended.
     pub overruns: AtomicU64,
     pub overrun_worst: AtomicU64,
@@ -147,6 +150,13 @@ impl Metrics {
         self.clients[client.index()].ended(reason.into())
     }
 
+    /// A frame was read by its intake, which copied so many bytes of it.
+    pub fn prepared(&self, task: TaskId, copied_bytes: usize) {
+        let task = &self.tasks[task.index()];
+        count(&task.prepared);
+        task.copied_bytes.fetch_add(copied_bytes as u64, Relaxed);
+    }
+
     /// The one verdict of a submission. True if it is the first of its client that ended so.
     pub fn concluded(&self, answered: &Answered) -> bool {
         let reply = &answered.reply;
@@ -199,6 +209,8 @@ impl TaskMetrics {
             start: TaskStart::default(),
             not_finite: zero(),
             offloaded: zero(),
+            prepared: zero(),
+            copied_bytes: zero(),
             overruns: zero(),
             overrun_worst: zero(),
             demotions: zero(),

@@ -40,6 +40,12 @@ pub struct TaskReport {
     /// Those that the task of `offload_to` admitted; their verdicts are counted here.
     #[serde(default, alias = "spilled")]
     pub offloaded: u64,
+    /// Frames whose pixels were read.
+    #[serde(default)]
+    pub prepared: u64,
+    /// Bytes of them that were copied before they were converted: none of frames that are prepared where they lie.
+    #[serde(default)]
+    pub copied_bytes: u64,
     /// Times that a stage of its frames ran longer than was promised.
     #[serde(default)]
     pub overruns: u64,

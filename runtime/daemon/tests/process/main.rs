@@ -7,6 +7,7 @@ mod division;
 #[path = "../support/emulated_gpu.rs"]
 mod emulated_gpu;
 mod filling;
+mod frames;
 mod gpu;
 mod gpu_division;
 mod gpu_loss;

@@ -1,4 +1,5 @@
-//! The preparation of frames: vectors and crop copied in, resized, normalised.
+//! The preparation of frames: vectors and crop copied in, resized, normalised. Most frames are prepared where they lie, which
+//! takes less; but those whose pictures are recorded, and some of imported memory, are copied, and budgets hold for them too.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use punctual_platform::atomics::Ordering;
+use punctual_types::SharedBytes;
 
-use super::buffers::Rows;
+use super::buffers::{Buffer, Rows};
 use super::shared::Shared;
 use crate::frame::FrameSpec;
 
 /// Reads a client's payloads. The only thing in the daemon that touches them: what the client
-/// does to its pages (a hole punched into the file costs the next reader a page fault each)
-/// happens to this client's own intake thread.
+/// does to its pages happens to this client's own intake thread.
 #[derive(Debug)]
 pub struct PayloadReader {
     shared: Arc<Shared>,
@@ -84,12 +84,49 @@ impl PayloadReader {
             let read = buffer.read(rows, copy);
             return read.ok_or(PayloadError::Unreadable { slot });
         }
-        let start = layout.slot(slot) + rows.offset;
-        for (row, copy) in copy.chunks_exact_mut(rows.bytes).enumerate() {
-            let at = start + row * rows.stride;
-            self.shared.requests.copy_out(at, copy);
-        }
+        rows.copy_out(self.own_slot(slot), copy);
         Ok(())
+    }
+
+    /// Whether the frame of a slot can be read [where it lies](Self::in_place): in memory that the daemon made, or in a buffer
+    /// whose pages stay.
+    #[must_use]
+    pub fn lies_in_memory(&self, slot: u16) -> bool {
+        let buffers = self.shared.buffers.as_ref();
+        buffers.is_none_or(|buffers| {
+            buffers
+                .get(usize::from(slot))
+                .is_some_and(Buffer::has_pages)
+        })
+    }
+
+    /// Has `read` read the slot that holds submission `sequence`, where it lies, from the slot's first byte on. The client may
+    /// be writing meanwhile: what is read is then a mixture, which harms that client only.
+    ///
+    /// # Errors
+    /// If the slot holds something else, or its memory cannot be read so.
+    pub fn in_place<T>(
+        &self,
+        slot: u16,
+        sequence: u64,
+        read: impl FnOnce(SharedBytes<'_>) -> T,
+    ) -> Result<T, PayloadError> {
+        if !self.shared.slots.holds(slot, sequence) {
+            return Err(PayloadError::Released { slot, sequence });
+        }
+        let Some(buffers) = &self.shared.buffers else {
+            return Ok(read(self.own_slot(slot)));
+        };
+        let done = buffers[usize::from(slot)].with_pages(read);
+        done.ok_or(PayloadError::Unreadable { slot })
+    }
+
+    /// A slot of memory that the daemon made.
+    fn own_slot(&self, slot: u16) -> SharedBytes<'_> {
+        let layout = &self.shared.request_layout;
+        self.shared
+            .requests
+            .shared(layout.slot(slot), layout.slot_bytes)
     }
 
     /// Copies the numbers that came with submission `sequence`, of all vectors one after the other. As with pixels, the

@@ -1,0 +1,99 @@
+//! Rows of a crop that are not resized as they lie in the frame, but as red, green and blue, or gray: made one after the other,
+//! as the resize needs them, so that they stay in the nearest caches.
+
+use punctual_types::{PixelFormat, SharedBytes};
+
+use super::frame::CropRows;
+use super::gray;
+use super::resize::{Lines, Taps};
+use super::spec::PreprocessSpec;
+use super::yuv::Colours;
+
+/// The last rows that were converted.
+#[derive(Debug)]
+pub(super) struct Converted {
+    conversion: Conversion,
+    /// As many as one row of the output is made of.
+    rows: Box<[u8]>,
+    row_len: usize,
+    /// Rows of the crop that were converted.
+    done: usize,
+}
+
+#[derive(Debug)]
+enum Conversion {
+    /// From YUV; each row has its reds, then its greens, then its blues.
+    Colours(Colours),
+    GrayOfRgb,
+    GrayOfBgr,
+    /// The gray of each luma, where that is all that the network sees.
+    GrayOfNv12(Box<[u8; 256]>),
+    GrayOfYuyv(Box<[u8; 256]>),
+}
+
+impl Converted {
+    /// None where the network sees what is in the frame.
+    pub(super) fn of(spec: &PreprocessSpec, taps: &Taps) -> Option<Self> {
+        let width = spec.crop.width as usize;
+        let conversion = match (spec.frame.format, spec.channels) {
+            (PixelFormat::Nv12, 1) => Conversion::GrayOfNv12(gray::levels()),
+            (PixelFormat::Yuyv, 1) => Conversion::GrayOfYuyv(gray::levels()),
+            (PixelFormat::Nv12, _) => Conversion::Colours(Colours::of_nv12(width)),
+            (PixelFormat::Yuyv, _) => Conversion::Colours(Colours::of_yuyv(width)),
+            (PixelFormat::Rgb8, 1) => Conversion::GrayOfRgb,
+            (PixelFormat::Bgr8, 1) => Conversion::GrayOfBgr,
+            _ => return None,
+        };
+        let samples = match conversion {
+            Conversion::Colours(_) => 3,
+            _ => 1,
+        };
+        let row_len = width * samples;
+        Some(Self {
+            conversion,
+            rows: vec![0; row_len * taps.count_max()].into(),
+            row_len,
+            done: 0,
+        })
+    }
+
+    /// Whether each colour has a row of its own.
+    pub(super) fn is_by_colour(&self) -> bool {
+        matches!(self.conversion, Conversion::Colours(_))
+    }
+
+    /// The next row is the first of a frame.
+    pub(super) fn begin(&mut self) {
+        self.done = 0;
+    }
+
+    /// Converts the crop's rows before `end` that were not converted yet; they replace the oldest.
+    pub(super) fn up_to(&mut self, end: usize, crop: &CropRows, frame: SharedBytes<'_>) {
+        while self.done < end {
+            let y = self.done;
+            let at = y % (self.rows.len() / self.row_len) * self.row_len;
+            let to = &mut self.rows[at..][..self.row_len];
+            let row = crop.planes()[0].row(y, frame);
+            match &mut self.conversion {
+                Conversion::Colours(colours) => colours.row(y, crop, frame, to),
+                Conversion::GrayOfRgb => gray::of_rgb(row, to),
+                Conversion::GrayOfBgr => gray::of_bgr(row, to),
+                Conversion::GrayOfNv12(levels) => gray::of_luma::<1>(row, levels, to),
+                Conversion::GrayOfYuyv(levels) => {
+                    let lead = 2 * usize::from(crop.odd().0);
+                    gray::of_luma::<2>(row.part(lead, 2 * to.len()), levels, to);
+                }
+            }
+            self.done += 1;
+        }
+    }
+
+    pub(super) fn lines(&self) -> Lines<'_> {
+        Lines {
+            bytes: SharedBytes::from(&self.rows[..]),
+            stride: self.row_len,
+            count: self.rows.len() / self.row_len,
+            len: self.row_len,
+        }
+    }
+}
