@@ -27,7 +27,7 @@ use punctual_core::{ActionId, Criticality, Event, Infer, Instant, ModelId, Nanos
 use punctual_core::{PartitionId, RequestId, StageId, Window};
 use punctual_device::pool::Wait;
 use punctual_device::{
-    CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Shell,
+    CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Shell, Start,
 };
 use punctual_device_cuda::driver::{Code, Driver, Stream};
 use punctual_device_cuda::partition::Mechanism;
@@ -287,6 +287,7 @@ fn each_stage_and_batch_size_has_a_session_on_the_partitions_stream() {
         partitions: &[partition(), partition()],
         request_buffers: 4,
         cache: None,
+        start: Start::Whole,
     };
     let bell = Arc::new(Doorbell::new());
     let engine = Engine::start(GpuEngine::Tensorrt, &spec, bell, |_| {}).expect("starts");
@@ -327,6 +328,7 @@ fn sessions_run_on_streams_that_are_kept_to_their_partitions_tpcs() {
         partitions: &partitions,
         request_buffers: 4,
         cache: None,
+        start: Start::Whole,
     };
     // The emulated driver is that of an Orin.
     let key = DriverKey::here(CudaVersion::new(12, 6), Some(Soc::Orin)).expect("a known processor");
@@ -368,6 +370,7 @@ fn of_one(change: impl FnOnce(&mut EngineSpec)) -> Engine {
         partitions: &[partition()],
         request_buffers: 1,
         cache: None,
+        start: Start::Whole,
     };
     let bell = Arc::new(Doorbell::new());
     let mut engine = Engine::start(GpuEngine::Cuda, &spec, bell, change).expect("starts");
@@ -465,6 +468,7 @@ fn an_engine_that_was_brought_is_handed_to_the_library_as_a_context_of_its_provi
         partitions: &[partition()],
         request_buffers: 1,
         cache: None,
+        start: Start::Whole,
     };
     let brought = BroughtEngines::read(&folder).expect("a folder");
     let bell = Arc::new(Doorbell::new());
@@ -494,6 +498,7 @@ fn paged_weights_are_refused_with_the_models_name() {
             core: None,
             priority: None,
         }),
+        start: Start::Whole,
     };
     let started = Engine::start(GpuEngine::Cuda, &spec, Arc::new(Doorbell::new()), |_| {});
     assert!(matches!(started, Err(StartError::Paged(name)) if name == network.name));
