@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use log::{debug, info, warn};
-use punctual_client::{Client, Lost, ResultRecord, SubmitError, now_ns};
+use punctual_client::{Client, ConnectError, Lost, Refusal, ResultRecord, SubmitError, now_ns};
 use punctual_platform::OsError;
 use punctual_platform::poll::{Poller, wait_readable};
 use punctual_platform::signals::TerminationSignals;
@@ -90,6 +90,8 @@ pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, Fe
             return Err(FeedError::Silent { ms });
         }
         while let Some(result) = feed.client.try_verdict()? {
+            // Nothing was kept of a frame that was copied.
+            feed.capture.give_back(result.slot);
             count(&mut feed.tally, &result);
         }
         if feed.client.connections() > connections {
@@ -113,6 +115,8 @@ struct Feed<'o> {
     capture: Capture,
     client: Client,
     copying: Copying,
+    /// Whether the slots are the driver's buffers.
+    exported: bool,
     stamps: Stamps,
     tally: Tally,
     /// What the driver's count of frames is next, if it drops none.
@@ -126,8 +130,7 @@ impl<'o> Feed<'o> {
     fn start(options: &'o Options, signals: &'o TerminationSignals) -> Result<Self, FeedError> {
         // The device first: a camera that is not there should be said before a daemon is waited for.
         let mut capture = Capture::open(&options.device)?;
-        let client = punctual_client::Options::new(&options.socket, &options.task, options.format)
-            .open(Some(now_ns() + OPEN_NS))?;
+        let client = to_daemon(options).open(Some(now_ns() + OPEN_NS))?;
         let wanted = *client.frame();
         let given = capture.set_format(asked_for(&wanted)?)?;
         debug!(
@@ -135,8 +138,22 @@ impl<'o> Feed<'o> {
             options.task
         );
         let copying = Copying::new(&given, &wanted)?;
-        capture.start(options.buffers)?;
+        let slots = u32::from(client.terms().slots);
+        // As many as the task has slots can be imported.
+        let count = if options.export {
+            options.buffers.min(slots.max(2))
+        } else {
+            options.buffers
+        };
+        capture.make_buffers(count)?;
+        let (client, exported) = if options.export {
+            import(options, &capture, &copying, client)?
+        } else {
+            (client, false)
+        };
+        capture.start()?;
         Ok(Self {
+            exported,
             options,
             signals,
             capture,
@@ -180,6 +197,20 @@ impl<'o> Feed<'o> {
             }
         };
         self.faults = None;
+        if self.exported {
+            // None while there is no daemon.
+            let Some(claim) = self.client.claim_at(frame.buffer()) else {
+                self.tally.skipped += 1;
+                return Ok(());
+            };
+            let crop = self.options.crop();
+            let submitted = self.client.submit(claim, captured_ns, None, crop);
+            match submitted {
+                Ok(_) => frame.keep(),
+                Err(_) => drop(frame),
+            }
+            return self.count_submission(submitted.map(drop));
+        }
         let Some(mut slot) = self.client.slot(Some(0))? else {
             self.tally.skipped += 1;
             return Ok(());
@@ -187,8 +218,13 @@ impl<'o> Feed<'o> {
         self.copying.copy(frame.bytes(), slot.pixels());
         // The driver can have its buffer back before the frame is answered.
         drop(frame);
-        match slot.submit(captured_ns, None, self.options.crop()) {
-            Ok(_) => self.tally.submitted += 1,
+        let submitted = slot.submit(captured_ns, None, self.options.crop());
+        self.count_submission(submitted.map(drop))
+    }
+
+    fn count_submission(&mut self, submitted: Result<(), SubmitError>) -> Result<(), FeedError> {
+        match submitted {
+            Ok(()) => self.tally.submitted += 1,
             Err(error @ SubmitError::Crop { .. }) => return Err(FeedError::Crop(error)),
             // The daemon went away since the slot was obtained, or verdicts must be read first.
             Err(_) => self.tally.skipped += 1,
@@ -254,6 +290,43 @@ impl<'o> Feed<'o> {
         tally.missing = client.unanswered();
         Ok(tally)
     }
+}
+
+fn to_daemon(options: &Options) -> punctual_client::Options {
+    punctual_client::Options::new(&options.socket, &options.task, options.format)
+}
+
+/// Connects anew with the driver's buffers in the place of slots; with the daemon's slots again where the driver or the daemon does not want that.
+/// Whether it did.
+fn import(
+    options: &Options,
+    capture: &Capture,
+    copying: &Copying,
+    client: Client,
+) -> Result<(Client, bool), FeedError> {
+    let buffers = match capture.export() {
+        Ok(buffers) => buffers,
+        Err(error) => {
+            warn!("the driver exports no DMA-BUFs ({error}): frames are copied");
+            return Ok((client, false));
+        }
+    };
+    // The task may have one place only.
+    drop(client);
+    let limit_ns = now_ns() + OPEN_NS;
+    let lending = to_daemon(options).layout(copying.layout()).buffers(buffers);
+    match lending.open(Some(limit_ns)) {
+        Ok(client) => Ok((client, true)),
+        Err(Lost::Refused(error)) if is_about_buffers(&error) => {
+            warn!("{error}: frames are copied");
+            Ok((to_daemon(options).open(Some(limit_ns))?, false))
+        }
+        Err(lost) => Err(lost.into()),
+    }
+}
+
+fn is_about_buffers(error: &ConnectError) -> bool {
+    matches!(error, ConnectError::Refused(Refusal::Buffers(_)))
 }
 
 fn count(tally: &mut Tally, result: &ResultRecord) {

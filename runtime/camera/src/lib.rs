@@ -29,6 +29,7 @@ use stamps::Stamp;
 EXAMPLES:
   punctual-v4l2 --device /dev/video0 --task front
   punctual-v4l2 --device /dev/video0 --socket /tmp/punctual.sock --task camera --format yuyv --frames 300 --json
+  punctual-v4l2 --task front --export --buffers 6
   punctual-v4l2 --task front --log debug
 
 The frame's size is the manifest's, and the format, unless it is given; the driver must deliver exactly these, with any stride. A frame that
@@ -68,6 +69,10 @@ pub struct Options {
     /// Number of buffers to request from the driver.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=32))]
     buffers: u32,
+    /// Give the driver's own buffers to the daemon, so that no frame is copied. The task needs `import_buffers = true`, and the
+    /// driver must export DMA-BUFs; where that is not so, frames are copied, and the log says why.
+    #[arg(long)]
+    export: bool,
     /// Time without a usable frame after which the program ends with an error, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     silence_ms: u64,

@@ -1,6 +1,6 @@
 //! From the driver's layout of a frame to the slot's: the same pixels, other strides.
 
-use punctual_client::{FrameSpec, PixelFormat};
+use punctual_client::{FrameSpec, Layout, PixelFormat};
 use punctual_platform::v4l2::CaptureFormat;
 
 /// The format's four characters in `<linux/videodev2.h>`; none of a tensor, which no camera gives.
@@ -120,6 +120,18 @@ impl Copying {
         self.bytes
     }
 
+    /// Where the driver has a frame.
+    pub fn layout(&self) -> Layout {
+        let first = &self.planes[0];
+        let chroma = self.planes.get(1);
+        Layout {
+            offset: 0,
+            row_stride: first.from_stride as u32,
+            chroma_offset: chroma.map_or(0, |plane| plane.from as u32),
+            chroma_stride: chroma.map_or(0, |plane| plane.from_stride as u32),
+        }
+    }
+
     /// # Panics
     /// If the driver's frame is not whole.
     pub fn copy(&self, frame: &[u8], slot: &mut [u8]) {
@@ -188,6 +200,8 @@ mod tests {
         let frame = [1, 2, 3, 4, 90, 5, 6, 7, 8, 91, 21, 22, 23, 24];
         copying.copy(&frame, &mut slot);
         assert_eq!(slot, [1, 2, 3, 4, 5, 6, 7, 8, 21, 22, 23, 24]);
+        let layout = FrameSpec::strided(PixelFormat::Nv12, 4, 2, 5).layout();
+        assert_eq!(copying.layout(), layout);
     }
 
     #[test]

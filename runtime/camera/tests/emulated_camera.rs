@@ -122,6 +122,48 @@ fn frames_of_every_format_arrive_whole_from_a_driver_that_pads_its_rows() {
 }
 
 #[test]
+fn frames_that_the_driver_exports_are_answered_where_they_lie_and_its_buffers_go_round() {
+    let daemon = daemon(PixelFormat::Nv12);
+    // More than there are buffers.
+    let arguments = ["--frames", "40", "--export"];
+    let Some(output) = run(&daemon, &arguments, &[("FAKE_V4L2_EXPORTS", "sealed")]) else {
+        return;
+    };
+    let (code, words) = code_and_words(&output);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(!words.contains("copied"), "{words}");
+    let account = daemon.stop();
+    let submitted = count(&output, "submitted");
+    assert_eq!(submitted, 40, "none finds its slot taken: {output:?}");
+    assert_eq!((account.answered, account.torn), (submitted, 0));
+    // One to ask for the format.
+    assert_eq!(account.hung_up, 2);
+}
+
+#[test]
+fn frames_are_copied_where_the_driver_or_the_daemon_wants_nothing_else() {
+    for (exports, reason) in [
+        (None, "the driver exports no DMA-BUFs"),
+        (Some("open"), "F_SEAL_SHRINK"),
+    ] {
+        let daemon = daemon(PixelFormat::Yuyv);
+        let arguments = ["--frames", "10", "--export"];
+        let variables = exports.map(|how| ("FAKE_V4L2_EXPORTS", how));
+        let Some(output) = run(&daemon, &arguments, variables.as_slice()) else {
+            return;
+        };
+        let (code, words) = code_and_words(&output);
+        assert_eq!(code, Some(0), "{words}");
+        let warned = words
+            .lines()
+            .find(|line| line.contains("frames are copied"));
+        assert!(warned.is_some_and(|line| line.contains(reason)), "{words}");
+        assert!(count(&output, "submitted") > 0, "{output:?}");
+        assert_eq!(daemon.stop().torn, 0, "{reason}");
+    }
+}
+
+#[test]
 fn the_format_is_the_manifests_unless_it_is_given() {
     for format in [PixelFormat::Nv12, PixelFormat::Yuyv] {
         let daemon = daemon(format);

@@ -81,6 +81,8 @@ struct Mapping {
 pub struct Capture {
     device: OwnedFd,
     buffers: Vec<Mapping>,
+    /// Which frames are [kept](CapturedFrame::keep).
+    kept: Vec<bool>,
 }
 
 /// Which clock the driver says that a time stamp is of.
@@ -100,7 +102,7 @@ pub struct TimeStamp {
     pub ns: u64,
 }
 
-/// A frame that the driver has handed over; given back when dropped.
+/// A frame that the driver has handed over; given back when dropped, unless it is kept.
 #[derive(Debug)]
 pub struct CapturedFrame<'c> {
     capture: &'c mut Capture,
@@ -149,6 +151,7 @@ impl Capture {
         Ok(Self {
             device,
             buffers: Vec::new(),
+            kept: Vec::new(),
         })
     }
 
@@ -170,8 +173,8 @@ impl Capture {
         })
     }
 
-    /// Has `count` buffers made (the driver may make more or fewer), maps them and starts.
-    pub fn start(&mut self, count: u32) -> Result<(), CaptureError> {
+    /// Has `count` buffers made (the driver may make more or fewer), and maps them.
+    pub fn make_buffers(&mut self, count: u32) -> Result<(), CaptureError> {
         let mut request = raw::RequestBuffers::of(count);
         raw::control(&self.device, raw::REQBUFS, &mut request)?;
         // The driver needs one to fill while the other is read.
@@ -185,11 +188,44 @@ impl Capture {
             let mut buffer = raw::Buffer::at(index);
             raw::control(&self.device, raw::QUERYBUF, &mut buffer)?;
             self.buffers.push(self.map(&buffer)?);
+            self.kept.push(false);
         }
+        Ok(())
+    }
+
+    /// Each buffer as a DMA-BUF, for other processes to read: not every driver can.
+    pub fn export(&self) -> Result<Vec<OwnedFd>, OsError> {
+        let export = |index| {
+            let mut buffer = raw::ExportBuffer::at(index);
+            raw::control(&self.device, raw::EXPBUF, &mut buffer)?;
+            // SAFETY: the call succeeded, so the descriptor is new and ours.
+            Ok(unsafe { OwnedFd::from_raw_fd(buffer.file) })
+        };
+        (0..self.buffers.len() as u32).map(export).collect()
+    }
+
+    /// Starts, once there are buffers.
+    pub fn start(&mut self) -> Result<(), CaptureError> {
         self.stream()
     }
 
-    /// Stops, takes all buffers back and starts anew: what the driver lost of them is found again, and its error is over.
+    /// The driver can have the buffer of a frame back that was [kept](CapturedFrame::keep).
+    pub fn give_back(&mut self, index: u16) {
+        let Some(kept) = self.kept.get_mut(usize::from(index)) else {
+            return;
+        };
+        if std::mem::take(kept) {
+            self.queue(index.into());
+        }
+    }
+
+    /// A camera that is gone is noticed at the next frame.
+    fn queue(&self, index: u32) {
+        let _ = raw::control(&self.device, raw::QBUF, &mut raw::Buffer::at(index));
+    }
+
+    /// Stops, takes all buffers back and starts anew: what the driver lost of them is found again, and its error is over. Frames that are
+    /// kept stay so.
     /// The driver counts frames from 0 again.
     pub fn restart(&mut self) -> Result<(), CaptureError> {
         let mut kind = raw::VIDEO_CAPTURE;
@@ -198,7 +234,8 @@ impl Capture {
     }
 
     fn stream(&self) -> Result<(), CaptureError> {
-        for index in 0..self.buffers.len() as u32 {
+        let others = (0_u32..).zip(&self.kept).filter(|(_, kept)| !**kept);
+        for (index, _) in others {
             raw::control(&self.device, raw::QBUF, &mut raw::Buffer::at(index))?;
         }
         let mut kind = raw::VIDEO_CAPTURE;
@@ -271,13 +308,24 @@ impl CapturedFrame<'_> {
         // to no buffer that it has handed over.
         unsafe { std::slice::from_raw_parts(mapping.start, bytes) }
     }
+
+    /// The number of its buffer.
+    #[must_use]
+    pub fn buffer(&self) -> u16 {
+        self.index as u16
+    }
+
+    /// Keeps it from the driver until it is [given back](Capture::give_back).
+    pub fn keep(self) {
+        self.capture.kept[self.index as usize] = true;
+    }
 }
 
 impl Drop for CapturedFrame<'_> {
     fn drop(&mut self) {
-        let mut buffer = raw::Buffer::at(self.index);
-        // A camera that is gone is noticed at the next frame.
-        let _ = raw::control(&self.capture.device, raw::QBUF, &mut buffer);
+        if !self.capture.kept[self.index as usize] {
+            self.capture.queue(self.index);
+        }
     }
 }
 

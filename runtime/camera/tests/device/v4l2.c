@@ -11,6 +11,7 @@
  *                        their time stamp: zero, ahead, realtime, old, equal, copied, unknown (clock);
  *                        no frame: nothing (ready all the same), eio (until the stream is stopped; a buffer is lost)
  *   FAKE_V4L2_FAULTS     with how many of the first frames [all]
+ *   FAKE_V4L2_EXPORTS    its buffers, as memory files in the place of DMA-BUFs: sealed (against holes, too) or open (not sealed)
  *   FAKE_V4L2_NOT        captures nothing: an output device
  */
 #define _GNU_SOURCE
@@ -123,13 +124,25 @@ static int request(struct v4l2_requestbuffers *asked)
     if (asked->count > BUFFERS_MAX)
         asked->count = BUFFERS_MAX;
     for (count = 0; count < asked->count; count++) {
-        buffers[count].memory = memfd_create("camera", MFD_CLOEXEC);
+        buffers[count].memory = memfd_create("camera", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         if (ftruncate(buffers[count].memory, format.sizeimage) != 0)
             return -1;
         buffers[count].bytes = (void *)syscall(SYS_mmap, NULL, (size_t)format.sizeimage, PROT_READ | PROT_WRITE,
                                                MAP_SHARED, buffers[count].memory, (off_t)0);
     }
     return 0;
+}
+
+static int exports(struct v4l2_exportbuffer *asked)
+{
+    const char *how = getenv("FAKE_V4L2_EXPORTS");
+    if (!how || asked->type != V4L2_BUF_TYPE_VIDEO_CAPTURE || asked->index >= count || asked->plane != 0)
+        return fails(how ? EINVAL : ENOTTY);
+    int memory = buffers[asked->index].memory;
+    if (strcmp(how, "sealed") == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE) != 0)
+        return -1;
+    asked->fd = fcntl(memory, F_DUPFD_CLOEXEC, 3);
+    return asked->fd < 0 ? -1 : 0;
 }
 
 static int query(struct v4l2_buffer *asked)
@@ -240,6 +253,7 @@ int ioctl(int fd, unsigned long call, ...)
     case VIDIOC_REQBUFS: return request(data);
     case VIDIOC_QUERYBUF: return query(data);
     case VIDIOC_QBUF: return queue(data);
+    case VIDIOC_EXPBUF: return exports(data);
     case VIDIOC_STREAMON: return start();
     case VIDIOC_STREAMOFF: return stop();
     case VIDIOC_DQBUF: return dequeue(data);

@@ -44,6 +44,7 @@ pub(super) const S_FMT: Call<Format> = Call::new("VIDIOC_S_FMT", 3, 5);
 pub(super) const REQBUFS: Call<RequestBuffers> = Call::new("VIDIOC_REQBUFS", 3, 8);
 pub(super) const QUERYBUF: Call<Buffer> = Call::new("VIDIOC_QUERYBUF", 3, 9);
 pub(super) const QBUF: Call<Buffer> = Call::new("VIDIOC_QBUF", 3, 15);
+pub(super) const EXPBUF: Call<ExportBuffer> = Call::new("VIDIOC_EXPBUF", 3, 16);
 pub(super) const DQBUF: Call<Buffer> = Call::new("VIDIOC_DQBUF", 3, 17);
 pub(super) const STREAMON: Call<u32> = Call::new("VIDIOC_STREAMON", 1, 18);
 pub(super) const STREAMOFF: Call<u32> = Call::new("VIDIOC_STREAMOFF", 1, 19);
@@ -162,6 +163,32 @@ pub(super) struct Buffer {
     reserved: [u32; 3],
 }
 
+/// `v4l2_exportbuffer` of a single-planar buffer.
+#[repr(C)]
+pub(super) struct ExportBuffer {
+    kind: u32,
+    index: u32,
+    plane: u32,
+    flags: u32,
+    /// The new descriptor.
+    pub(super) file: i32,
+    reserved: [u32; 11],
+}
+
+impl ExportBuffer {
+    /// For reading.
+    pub(super) fn at(index: u32) -> Self {
+        Self {
+            kind: VIDEO_CAPTURE,
+            index,
+            plane: 0,
+            flags: (libc::O_CLOEXEC | libc::O_RDONLY) as u32,
+            file: -1,
+            reserved: [0; 11],
+        }
+    }
+}
+
 impl Buffer {
     pub(super) fn at(index: u32) -> Self {
         Self {
@@ -190,6 +217,7 @@ const _: () = assert!(size_of::<usize>() == 8);
 const _: () = assert!(QUERYCAP.number == 0x8068_5600 && S_FMT.number == 0xc0d0_5605);
 const _: () = assert!(REQBUFS.number == 0xc014_5608 && QUERYBUF.number == 0xc058_5609);
 const _: () = assert!(QBUF.number == 0xc058_560f && DQBUF.number == 0xc058_5611);
+const _: () = assert!(EXPBUF.number == 0xc040_5610);
 const _: () = assert!(STREAMON.number == 0x4004_5612 && STREAMOFF.number == 0x4004_5613);
 const _: () = assert!(std::mem::offset_of!(Buffer, offset) == 64);
 const _: () = assert!(std::mem::offset_of!(Buffer, seconds) == 24);
