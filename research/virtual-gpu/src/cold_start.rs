@@ -400,7 +400,7 @@ fn cells(started: &Started, reactive: &Started, context_ns: u64) -> [String; 4] 
         each(first().map(|of| format!("{:.1}", after(*of))).collect()),
         each(
             ratios
-                .map(|(before, now)| format!("{:.2}x", after(*before) / after(*now)))
+                .map(|(before, now)| format!("{:.2}x", ms(*before) / ms(*now)))
                 .collect(),
         ),
         each(
