@@ -67,7 +67,7 @@ pub const SUBJECTS: [Subject; 3] = [
 ];
 
 /// Which of them are started together, in this order.
-const SETS: [&[usize]; 4] = [&[0], &[1], &[2], &[0, 1, 2]];
+const SETS: [&[usize]; 4] = [&[0], &[1], &[0, 1], &[2]];
 
 /// What loading costs, as an H200 measured it (27 November 2026, `docs/results/hopper/bench.json.gz`, steps `memory` and
 /// `cold-start`): the context, and a page from page-locked memory. A module: what was left of ResNet-50's reactive start behind
@@ -235,12 +235,13 @@ pub fn start(case: &Case<'_>, order: Order) -> Result<Started, Error> {
     let models = case.networks.iter();
     let models = models.map(|network| ModelSpec::resident(network, &[1]));
     let models: Vec<ModelSpec<'_>> = models.collect();
+    let partitions = [PartitionSpec {
+        tpcs: 0..SMS,
+        ..PartitionSpec::on_cores("all", vec![0], None)
+    }];
     let spec = DeviceSpec {
         models: &models,
-        partitions: &[PartitionSpec {
-            tpcs: 0..SMS,
-            ..PartitionSpec::on_cores("all", vec![0], None)
-        }],
+        partitions: &partitions,
         request_buffers: models.len() as u16,
         cache: None,
         start: order.start(),
@@ -248,7 +249,7 @@ pub fn start(case: &Case<'_>, order: Order) -> Result<Started, Error> {
     let cuda = CudaSpec {
         division: Division::Tpcs {
             partitioner: machine.partitioner.clone(),
-            ranges: vec![0..SMS],
+            ranges: partitions.iter().map(|each| each.tpcs.clone()).collect(),
         },
         page_bytes: PAGE_BYTES,
         watchdog: Watchdog {
@@ -371,7 +372,6 @@ pub fn table(mut progress: impl FnMut(&str, &str)) -> Result<String, Error> {
             };
             let mut reactive: Option<Started> = None;
             for order in Order::ALL {
-                progress(&names.join(", "), order.name());
                 let started = start(&case, order)?;
                 let [first, after, ratio, measured] = cells(
                     &started,
@@ -379,6 +379,7 @@ pub fn table(mut progress: impl FnMut(&str, &str)) -> Result<String, Error> {
                     loads.context_ns,
                 );
                 let what = [names.join(", "), code.to_owned(), order.name().to_owned()];
+                progress(&what[1..].join(", "), &[&first[..], &measured].join("; "));
                 table.row(what.into_iter().chain([first, after, ratio, measured]));
                 reactive.get_or_insert(started);
             }
@@ -399,7 +400,7 @@ fn cells(started: &Started, reactive: &Started, context_ns: u64) -> [String; 4] 
         each(first().map(|of| format!("{:.1}", after(*of))).collect()),
         each(
             ratios
-                .map(|(before, now)| format!("{:.2}x", after(*before) / after(*now)))
+                .map(|(before, now)| format!("{:.2}x", ms(*before) / ms(*now)))
                 .collect(),
         ),
         each(

@@ -139,31 +139,85 @@ pub(crate) fn device_plan(
     Ok((device_plan, residents, loader))
 }
 
+/// A page of one of the models before, and what it contains.
+struct Known {
+    packer: Arc<Packer<'static>>,
+    page: usize,
+    content: Arc<Content>,
+}
+
 /// The models' weights, which are packed when they are needed. Pages that are the same are one.
 fn sources<'p>(models: &[ModelSpec<'_>], pages: impl Iterator<Item = &'p Pages>) -> Vec<Source> {
-    let packers = models.iter().zip(pages);
-    let packers =
-        packers.map(|(model, pages)| Arc::new(Packer::new(model.network, pages).into_owned()));
-    let mut known: BTreeMap<u64, Vec<(Arc<Packer<'static>>, usize, Arc<Content>)>> =
-        BTreeMap::new();
+    let mut known: BTreeMap<u64, Vec<Known>> = BTreeMap::new();
     let mut content = |packer: &Arc<Packer<'static>>, page: usize| {
         let alike = known.entry(packer.fingerprint(page)).or_default();
-        let same = alike
-            .iter()
-            .find(|(other, others, _)| packer.is_same(page, other, *others));
-        if let Some((_, _, content)) = same {
-            return content.clone();
+        let same = |other: &&Known| packer.is_same(page, &other.packer, other.page);
+        if let Some(same) = alike.iter().find(same) {
+            return same.content.clone();
         }
         let packs = packer.clone();
         let content = Arc::new(Content::packed_by(move || packs.packed(page)));
-        alike.push((packer.clone(), page, content.clone()));
+        alike.push(Known {
+            packer: packer.clone(),
+            page,
+            content: content.clone(),
+        });
         content
     };
-    let source = |(model, packer): (&ModelSpec<'_>, Arc<Packer<'static>>)| Source {
-        pages: (0..packer.pages())
-            .map(|page| content(&packer, page))
-            .collect(),
-        paged: model.paged,
+    let source = |(model, pages): (&ModelSpec<'_>, &Pages)| {
+        let packer = Arc::new(Packer::new(model.network, pages).into_owned());
+        Source {
+            pages: (0..packer.pages())
+                .map(|page| content(&packer, page))
+                .collect(),
+            paged: model.paged,
+        }
     };
-    models.iter().zip(packers).map(source).collect()
+    models.iter().zip(pages).map(source).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_conformance::networks;
+    use punctual_model::Network;
+
+    use super::*;
+
+    /// The contents of the pages of these networks.
+    fn contents(networks: &[&Network]) -> Vec<Vec<Arc<Content>>> {
+        let models = networks
+            .iter()
+            .map(|network| ModelSpec::resident(network, &[1]));
+        let models: Vec<ModelSpec<'_>> = models.collect();
+        let pages = networks
+            .iter()
+            .map(|network| Pages::plan(network, 16 << 10));
+        let pages: Vec<Pages> = pages.map(|pages| pages.expect("it fits")).collect();
+        let sources = sources(&models, pages.iter());
+        sources.into_iter().map(|source| source.pages).collect()
+    }
+
+    #[test]
+    fn pages_of_the_same_values_are_one_and_a_single_other_value_makes_another() {
+        let network = networks::residual(4);
+        let same = network.clone();
+        let mut other = network.clone();
+        let last = network.weights.len() - 1;
+        other.weights.to_mut()[last] += 1.0;
+        let [first, second, third] = &contents(&[&network, &same, &other])[..] else {
+            panic!("a model each");
+        };
+        assert!(first.len() > 1, "{} pages", first.len());
+        let equal = |a: &[Arc<Content>], b: &[Arc<Content>]| {
+            let equal = a.iter().zip(b).filter(|(a, b)| Arc::ptr_eq(a, b));
+            equal.count()
+        };
+        assert_eq!(equal(first, second), first.len());
+        let differ = first.len() - equal(first, third);
+        assert!((1..first.len()).contains(&differ), "{differ} differ");
+        for (page, (a, b)) in first.iter().zip(third).enumerate() {
+            let bytes = |content: &Content| content.bytes().expect("halves").to_vec();
+            assert_eq!(Arc::ptr_eq(a, b), bytes(a) == bytes(b), "page {page}");
+        }
+    }
 }
