@@ -70,7 +70,8 @@ pub struct Readiness {
     /// The number of its first stages that can run; 0: none.
     pub stages: u8,
     /// Whether they run as they were measured. If not, general solutions stand in for those that were chosen by
-    /// measuring: the answers are as good, and the budgets do not hold.
+    /// measuring: the answers are as good, and the budgets do not hold. Fewer stages of which that was said before stay as
+    /// measured: what is added then is not.
     pub as_measured: bool,
 }
 

@@ -17,6 +17,7 @@ use crate::punctual::partition::{Partition, Partitions};
 use crate::punctual::places::Places;
 use crate::punctual::price::Prices;
 use crate::punctual::profile_monitor::ProfileMonitor;
+use crate::punctual::readiness::Readiness;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Slot;
@@ -77,6 +78,7 @@ impl Punctual {
             load: Load::new(config.tasks.len()),
             life: Lifecycle::new(config, &tables),
             reservations: Reservations::new(config.tasks.len()),
+            readiness: Readiness::whole(config),
             arrivals: alloc::vec![ArrivalPredictor::default(); config.tasks.len()].into(),
             partitions: Partitions::new(
                 indices

@@ -125,17 +125,16 @@ impl Tables {
 }
 
 impl Partitions {
-    /// Whether a task's requests run alone and in the slack, because a real-time task's model is demoted, or a model of
-    /// any task does not run as it was measured.
+    /// Whether a task's requests run alone and in the slack, because a real-time task's model is demoted, or its mandatory
+    /// exit does not run as it was measured.
     pub fn is_demoted(&self, task: TaskId, tables: &Tables) -> bool {
         let table = tables.task(task);
         let monitor = self[table.partition.index()].profiles();
         let mut rows = tables.rows_of(table).iter();
-        monitor.any_demoted()
-            && rows.any(|row| {
-                let model = tables.row(row.runs_as).model;
-                monitor.is_unmeasured(model) || table.is_real_time() && monitor.is_demoted(model)
-            })
+        let breaks_profile = monitor.any_demoted()
+            && table.is_real_time()
+            && rows.any(|row| monitor.is_demoted(tables.row(row.runs_as).model));
+        breaks_profile || table.unmeasured
     }
 }
 
@@ -154,8 +153,13 @@ impl View<'_> {
     /// C' of a stage alone.
     pub fn stretched_cost(&self, row: Row) -> Nanos {
         let row = self.tables.row(row);
-        let monitor = self.partition.profiles();
-        let stretched = monitor.stretched(row.model, row.budget[0]) + self.tables.dispatch_cost();
+        let stretched = if self.readiness.is_measured(row) {
+            let monitor = self.partition.profiles();
+            monitor.stretched(row.model, row.budget[0])
+        } else {
+            self.readiness.stretched(row.model, row.budget[0])
+        };
+        let stretched = stretched + self.tables.dispatch_cost();
         // The scale of the partition may exceed what the model's own window shows.
         stretched.max(row.cost_alone())
     }

@@ -229,6 +229,7 @@ impl View<'_> {
             row: choice.row,
             size: choice.size,
             members: members.map(|&b| self.life.requests.id(b)).collect(),
+            as_measured: self.readiness.is_measured(row),
             ordered: self.now,
             until,
             preempting: false,

@@ -84,8 +84,6 @@ use alloc::vec::Vec;
 use crate::actions::Actions;
 use crate::counters::Counters;
 use crate::event::Event;
-#[cfg(test)]
-use crate::ids::ModelId;
 use crate::ids::{ActionIds, BATCH_MAX, PartitionId, RequestId, TaskId};
 use crate::policy::{Policy, TaskReadiness};
 use crate::punctual::ablation::Ablations;
@@ -98,6 +96,7 @@ use crate::punctual::partition::{Partition, Partitions};
 use crate::punctual::places::Places;
 pub use crate::punctual::places::{PLACED_PARTITIONS_MAX, use_allowed};
 use crate::punctual::price::Prices;
+use crate::punctual::readiness::Readiness;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::slack::SlackScan;
 use crate::punctual::tables::{SCALES, Tables};
@@ -118,7 +117,7 @@ const FAULTS: &[fault::Fault<Punctual>] = &[
         },
     ),
     ("a request waits for a stage that cannot run", |it| {
-        it.tables.set_ready(ModelId(0), 0);
+        it.tables.set_unready();
     }),
 ];
 
@@ -133,6 +132,7 @@ pub(crate) struct Punctual {
     load: Load,
     life: Lifecycle,
     reservations: Reservations,
+    readiness: Readiness,
     /// By task.
     arrivals: Box<[ArrivalPredictor]>,
     partitions: Partitions,

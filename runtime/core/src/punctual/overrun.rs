@@ -77,16 +77,18 @@ impl Punctual {
                     .charge_overrun(task, table, part, self.now);
             }
         }
-        let unmeasured = self.partitions[index].profiles().is_unmeasured(model);
-        // General solutions take their time: that says nothing of the profile.
-        if measured > budget && !unmeasured {
+        if !running.as_measured {
+            // General solutions take their time: that says nothing of the profile, nor of the machine.
+            return self.readiness.ran(model, measured, raw);
+        }
+        if measured > budget {
             // In thousandths of the profiled budget, which an operator can compare with the profile. At least
             // 1 ns, as a budget of zero has no ratio.
             let ratio = u128::from(measured.as_nanos()) * 1_000 / u128::from(raw.as_nanos().max(1));
             let ratio = u64::try_from(ratio).unwrap_or(u64::MAX);
             self.life.note_all(&running.members, Note::Took(ratio));
         }
-        if self.parameters.demotion || unmeasured {
+        if self.parameters.demotion {
             let parameters = &self.parameters;
             let stage = Measured {
                 took: measured,

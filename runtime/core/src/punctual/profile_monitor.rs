@@ -30,10 +30,6 @@ const COMPARED_MIN: u32 = 4;
 /// The ratio of a stage that took exactly its budget.
 const WHOLE: u64 = SCALES[0];
 
-/// The least C' of a model that does not run as it was measured, in the unit of [`SCALES`]: 4 budgets. An assumption, as
-/// nothing is measured of general solutions beforehand. If a stage takes longer, that counts from then on.
-pub const UNMEASURED: u64 = 4 * WHOLE;
-
 /// One real-time stage.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Stage {
@@ -49,8 +45,6 @@ struct Stage {
 struct Record {
     newest: heapless::Deque<Stage, WINDOW_MAX>,
     demoted: bool,
-    /// It does not run as it was measured ([`Readiness`](crate::Readiness)), which counts as demoted.
-    unmeasured: bool,
     /// Stages within their budgets since the last overrun, and the time of that overrun.
     within_budget: u32,
     within_budget_since: Instant,
@@ -117,7 +111,6 @@ impl ProfileMonitor {
         let record = Record {
             newest: heapless::Deque::new(),
             demoted: false,
-            unmeasured: false,
             within_budget: 0,
             within_budget_since: Instant::ZERO,
         };
@@ -202,7 +195,7 @@ impl ProfileMonitor {
         let mut as_bad = false;
         for (index, other) in self.records.iter().enumerate() {
             // A demoted model overruns for a reason of its own, so it is no measure of the machine.
-            if index == model.index() || other.breaks_profile() || other.newest.is_empty() {
+            if index == model.index() || other.demoted || other.newest.is_empty() {
                 continue;
             }
             alone = false;
@@ -249,12 +242,7 @@ impl ProfileMonitor {
     pub fn stretched(&self, model: ModelId, budget: Nanos) -> Nanos {
         let newest = self.records[model.index()].newest.iter();
         let worst = newest.map(|s| u64::from(s.ratio)).max().unwrap_or(WHOLE);
-        let least = if self.is_unmeasured(model) {
-            UNMEASURED
-        } else {
-            WHOLE
-        };
-        let wide = u128::from(budget.as_nanos()) * u128::from(worst.max(least));
+        let wide = u128::from(budget.as_nanos()) * u128::from(worst.max(WHOLE));
         Nanos::new(u64::try_from(wide.div_ceil(u128::from(WHOLE))).unwrap_or(u64::MAX))
     }
 
@@ -262,21 +250,14 @@ impl ProfileMonitor {
         self.demoted > 0
     }
 
-    /// Whether the policy withdrew the model's promises, or the model does not run as it was measured.
     pub fn is_demoted(&self, model: ModelId) -> bool {
-        self.records[model.index()].breaks_profile()
-    }
-
-    /// Whether it does not run as it was measured.
-    pub fn is_unmeasured(&self, model: ModelId) -> bool {
-        self.records[model.index()].unmeasured
+        self.records[model.index()].demoted
     }
 
     /// Whether a demoted model has kept its budgets for enough stages in a row, and for long enough.
     fn may_be_reinstated(&self, model: ModelId, parameters: &PunctualConfig, now: Instant) -> bool {
         let record = &self.records[model.index()];
-        !record.unmeasured
-            && record.within_budget >= u32::from(parameters.reinstate_after)
+        record.within_budget >= u32::from(parameters.reinstate_after)
             && now.since(record.within_budget_since) >= parameters.reinstate_calm
     }
 
@@ -288,32 +269,14 @@ impl ProfileMonitor {
             "{model:?} changes to the state that it has"
         );
         record.demoted = demoted;
-        self.changed(model, now);
-    }
-
-    /// Records whether a model runs otherwise than it was measured.
-    pub fn set_unmeasured(&mut self, model: ModelId, unmeasured: bool, now: Instant) {
-        let record = &mut self.records[model.index()];
-        if core::mem::replace(&mut record.unmeasured, unmeasured) != unmeasured {
-            self.changed(model, now);
-        }
-    }
-
-    fn changed(&mut self, model: ModelId, now: Instant) {
-        let record = &mut self.records[model.index()];
         (record.within_budget, record.within_budget_since) = (0, now);
-        if !record.breaks_profile() {
+        if demoted {
+            self.demoted += 1;
+        } else {
+            self.demoted -= 1;
             // Its old overruns must not demote it again.
             record.newest.clear();
         }
-        self.demoted = self.records.iter().filter(|r| r.breaks_profile()).count();
-    }
-}
-
-impl Record {
-    /// Whether no promise may rely on the model's budgets.
-    const fn breaks_profile(&self) -> bool {
-        self.demoted || self.unmeasured
     }
 }
 

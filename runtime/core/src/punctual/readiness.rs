@@ -5,41 +5,109 @@
 //!   that SAFE holds when the first frame is promised (docs/proof.md, "A start that goes on").
 //! - The deepest exit that can run counts as the last one. An answer there is final: the next stage takes longer to load
 //!   than frames wait, and a request that waited for it would hold its buffer and keep its client waiting for nothing.
-//! - No budget holds of a model that does not run as it was measured. Its tasks are treated as those of a demoted model
-//!   (`demotion`), best-effort tasks as well, since P does not hold for them either. As long as nothing is measured, C' is
-//!   [`UNMEASURED`] times the budget.
+//! - No budget holds of a stage that does not run as it was measured. A task whose mandatory exit runs as measured leaves such
+//!   stages out; any other is treated as a task of a demoted model (`demotion`), best-effort tasks as well, since P does not
+//!   hold either. As long as nothing is measured, C' is [`UNMEASURED`] times the budget.
 //!
 //! Usually a device says what it has before any frame comes, and then more and more. If it says less, open requests
 //! that cannot go on end: with the answer that they hold, or rejected.
-//!
-//! [`UNMEASURED`]: crate::punctual::profile_monitor::UNMEASURED
+
+use alloc::boxed::Box;
+
+use serde::{Deserialize, Serialize};
 
 use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
-use crate::event::Readiness;
+use crate::config::{Config, ModelConfig};
 use crate::ids::{ModelId, StageId, TaskId};
 use crate::policy::TaskReadiness;
 use crate::punctual::Punctual;
 use crate::punctual::lifecycle::requests::{Request, State};
 use crate::punctual::partition::Partition;
-use crate::punctual::tables::{Tables, TaskTable};
+use crate::punctual::tables::{StageRow, Tables, TaskTable};
+use crate::time::Nanos;
+
+/// The least C' of a stage that does not run as it was measured, in budgets. An assumption, as nothing is measured of general
+/// solutions beforehand. If a stage of its model takes longer, that counts from then on.
+const UNMEASURED: u64 = 4;
+
+/// Thousandths.
+const WHOLE: u64 = 1_000;
+
+/// What was said of one model.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct ModelReadiness {
+    /// How many of its first stages can run.
+    stages: u8,
+    /// How many of these run as they were measured.
+    measured: u8,
+    /// The longest of its stages that did not, in thousandths of its budget.
+    slowest: u64,
+}
+
+/// What devices said of all models.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Readiness(Box<[ModelReadiness]>);
+
+impl Readiness {
+    /// All of each model, as measured: so it is until a device says otherwise.
+    pub fn whole(config: &Config) -> Self {
+        let whole = |model: &ModelConfig| ModelReadiness {
+            stages: model.stages.len() as u8,
+            measured: model.stages.len() as u8,
+            slowest: UNMEASURED * WHOLE,
+        };
+        Self(config.models.iter().map(whole).collect())
+    }
+
+    /// Whether it is of as many models as another.
+    pub fn fits(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len()
+    }
+
+    fn said(&mut self, said: &crate::Readiness) {
+        let model = &mut self.0[said.model.index()];
+        model.stages = said.stages;
+        model.measured = match said {
+            said if said.as_measured => said.stages,
+            // The further ones do not run as they were measured; the others still do.
+            said if said.stages > model.measured => model.measured,
+            _ => 0,
+        };
+    }
+
+    /// Whether a stage can run.
+    pub fn can_run(&self, row: &StageRow) -> bool {
+        row.stage.0 < self.0[row.model.index()].stages
+    }
+
+    /// Whether it runs as it was measured.
+    pub fn is_measured(&self, row: &StageRow) -> bool {
+        row.stage.0 < self.0[row.model.index()].measured
+    }
+
+    /// Counts the time of a stage that did not run as it was measured.
+    pub fn ran(&mut self, model: ModelId, measured: Nanos, budget: Nanos) {
+        let ratio = u128::from(measured.as_nanos()) * u128::from(WHOLE);
+        let ratio = ratio.div_ceil(u128::from(budget.as_nanos().max(1)));
+        let slowest = &mut self.0[model.index()].slowest;
+        *slowest = (*slowest).max(u64::try_from(ratio).unwrap_or(u64::MAX));
+    }
+
+    /// C' of a stage that does not run as it was measured, without the dispatch cost. Saturates, which rejects.
+    pub fn stretched(&self, model: ModelId, budget: Nanos) -> Nanos {
+        let slowest = self.0[model.index()].slowest;
+        let wide = u128::from(budget.as_nanos()) * u128::from(slowest);
+        Nanos::new(u64::try_from(wide.div_ceil(u128::from(WHOLE))).unwrap_or(u64::MAX))
+    }
+}
 
 impl Punctual {
     /// A device says how much of a model it can run from now on.
-    pub(super) fn readiness(&mut self, said: &Readiness, actions: &mut Actions) {
-        let Readiness {
-            model,
-            stages,
-            as_measured,
-        } = *said;
-        self.tables.set_ready(model, stages);
-        for partition in self.partitions.iter_mut() {
-            let monitor = partition.profiles_mut();
-            monitor.set_unmeasured(model, !as_measured, self.now);
-        }
-        if !as_measured {
-            self.withdraw_promises(|tables, task| tables.runs(task, model), actions);
-        }
+    pub(super) fn readiness(&mut self, said: &crate::Readiness, actions: &mut Actions) {
+        self.readiness.said(said);
+        self.tables.set_ready(&self.readiness);
+        self.withdraw_promises(|tables, task| tables.task(task).unmeasured, actions);
         // Each partition decides again: requests end, and depth that was not there may be worth its time.
         self.partitions.iter_mut().for_each(Partition::mark_dirty);
         for buffer in 0..self.life.requests.buffers() {
@@ -53,13 +121,9 @@ impl Punctual {
     /// How much of a task's network serves its frames.
     pub(super) fn readiness_of(&self, task: TaskId) -> TaskReadiness {
         let table = self.tables.task(task);
-        let monitor = self.partitions[table.partition.index()].profiles();
-        let mut rows = self.tables.rows_of(table).iter();
         match () {
             () if !table.is_ready() => TaskReadiness::NotReady,
-            () if rows.any(|row| monitor.is_unmeasured(self.tables.row(row.runs_as).model)) => {
-                TaskReadiness::Unmeasured
-            }
+            () if table.unmeasured => TaskReadiness::Unmeasured,
             () if table.ready < table.stages => TaskReadiness::Shallow,
             () => TaskReadiness::Whole,
         }

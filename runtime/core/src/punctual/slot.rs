@@ -37,6 +37,8 @@ pub struct Running {
     /// Position of its batch size in the row's sizes.
     pub size: usize,
     pub members: heapless::Vec<RequestId, BATCH_MAX>,
+    /// Whether it runs as it was measured, as far as was known when it was ordered.
+    pub as_measured: bool,
     pub ordered: Instant,
     /// The bound on its end. An end after this is an overrun. Best-effort: meaningless until it is preempted.
     pub until: Instant,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::error::StateError;
-use crate::ids::{ActionIds, ModelId, PartitionId};
+use crate::ids::{ActionIds, PartitionId};
 use crate::policy::Policy as _;
 use crate::punctual::Punctual;
 use crate::punctual::arrivals::ArrivalPredictor;
@@ -17,6 +17,7 @@ use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::load::Load;
 use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::Partitions;
+use crate::punctual::readiness::Readiness;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::tables::SCALES;
 use crate::punctual::view::Holds;
@@ -26,8 +27,7 @@ use crate::time::Instant;
 struct State {
     /// By partition: what its budgets are multiplied by, a position in [`SCALES`].
     levels: Box<[usize]>,
-    /// By model: how many of its first stages can run.
-    ready: Box<[u8]>,
+    readiness: Readiness,
     load: Load,
     life: Lifecycle,
     reservations: Reservations,
@@ -43,7 +43,7 @@ struct State {
 #[derive(Debug, Serialize)]
 struct Present<'p> {
     levels: &'p [usize],
-    ready: &'p [u8],
+    readiness: &'p Readiness,
     load: &'p Load,
     life: &'p Lifecycle,
     reservations: &'p Reservations,
@@ -63,7 +63,7 @@ impl<'p> Present<'p> {
         );
         Self {
             levels: policy.tables.levels(),
-            ready: policy.tables.ready(),
+            readiness: &policy.readiness,
             load: &policy.load,
             life: &policy.life,
             reservations: &policy.reservations,
@@ -82,7 +82,7 @@ impl State {
     fn fits(&self, fresh: &Punctual) -> bool {
         self.levels.len() == fresh.partitions.len()
             && self.levels.iter().all(|&level| level < SCALES.len())
-            && self.ready.len() == fresh.tables.ready().len()
+            && self.readiness.fits(&fresh.readiness)
             && self.arrivals.len() == fresh.arrivals.len()
             && self.load.fits(&fresh.load)
             && self.life.fits(&fresh.life)
@@ -116,9 +116,8 @@ impl Punctual {
         for (partition, &level) in (0..).map(PartitionId).zip(&state.levels) {
             policy.tables.set_level(partition, level);
         }
-        for (model, &stages) in (0..).map(ModelId).zip(&state.ready) {
-            policy.tables.set_ready(model, stages);
-        }
+        policy.tables.set_ready(&state.readiness);
+        policy.readiness = state.readiness;
         policy.tables.find_soonest(&policy.places);
         policy.load = state.load;
         policy.life = state.life;

@@ -13,6 +13,7 @@ use crate::config::{
 use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
 use crate::punctual::places::Places;
+use crate::punctual::readiness::Readiness;
 use crate::time::{Instant, Nanos};
 use crate::validate;
 
@@ -96,8 +97,10 @@ pub struct TaskTable {
     pub prepare: Nanos,
     pub mandatory_exit: StageId,
     pub stages: u8,
-    /// How many of its first stages can run at present, up to an exit ([`Tables::set_ready`]).
+    /// How many of its first stages its requests may run at present, up to an exit ([`Tables::set_ready`]).
     pub ready: u8,
+    /// Whether its mandatory exit can run, and not as it was measured.
+    pub unmeasured: bool,
     pub threshold: Confidence,
     pub threshold_min: Confidence,
     pub batch_max: u8,
@@ -167,8 +170,7 @@ pub struct Tables {
     to_last: Box<[[Nanos; BATCH_MAX]]>,
     /// The present scale level of each partition.
     levels: Box<[usize]>,
-    /// By model: how many of its first stages can run at present.
-    ready: Box<[u8]>,
+
     /// Rows of one partition.
     rows_each: usize,
     dispatch_cost: Nanos,
@@ -215,6 +217,7 @@ impl Tables {
                 mandatory_exit: task.mandatory_exit,
                 stages: config.models[task.model.index()].stages.len() as u8,
                 ready: config.models[task.model.index()].stages.len() as u8,
+                unmeasured: false,
                 threshold: task.threshold,
                 threshold_min: task.threshold_min,
                 batch_max: task.batch_max,
@@ -238,7 +241,6 @@ impl Tables {
                 .collect(),
             blocking: alloc::vec![[Nanos::ZERO; SCALES.len()]; config.partitions.len()].into(),
             levels: alloc::vec![0; config.partitions.len()].into(),
-            ready: config.models.iter().map(|m| m.stages.len() as u8).collect(),
             to_last: if config.models.iter().all(|model| model.places.is_empty()) {
                 Box::default()
             } else {
@@ -362,24 +364,30 @@ impl Tables {
         &self.levels
     }
 
-    /// By model: how many of its first stages can run.
-    pub fn ready(&self) -> &[u8] {
-        &self.ready
+    /// Changes how much of each task's network can run.
+    pub fn set_ready(&mut self, readiness: &Readiness) {
+        for at in 0..self.tasks.len() {
+            let measured = self.exits_within(at, |row| readiness.is_measured(row));
+            let all = self.exits_within(at, |row| readiness.can_run(row));
+            let task = &mut self.tasks[at];
+            let is_planned = measured > task.mandatory_exit.0;
+            task.unmeasured = !is_planned && all > task.mandatory_exit.0;
+            task.ready = if is_planned { measured } else { all };
+        }
     }
 
-    /// Changes how many of a model's first stages can run, for its tasks and for those that share a prefix with it.
-    pub fn set_ready(&mut self, model: ModelId, stages: u8) {
-        self.ready[model.index()] = stages;
-        for at in 0..self.tasks.len() {
-            let rows = self.rows_of(&self.tasks[at]).iter();
-            let can_run = |row: &&StageRow| {
-                let runs_as = self.row(row.runs_as);
-                runs_as.stage.0 < self.ready[runs_as.model.index()]
-            };
-            // A stage after the last exit that can run would lead to no answer.
-            let exits = rows.take_while(can_run).filter(|row| row.answers);
-            self.tasks[at].ready = exits.last().map_or(0, |row| row.stage.0 + 1);
-        }
+    /// A fault: as if nothing were loaded.
+    #[cfg(test)]
+    pub fn set_unready(&mut self) {
+        self.tasks.iter_mut().for_each(|task| task.ready = 0);
+    }
+
+    /// How many of a task's first stages run, up to the last exit among them: a stage after that would lead to no answer.
+    fn exits_within(&self, task: usize, runs: impl Fn(&StageRow) -> bool) -> u8 {
+        let rows = self.rows_of(&self.tasks[task]).iter();
+        let running = rows.take_while(|row| runs(self.row(row.runs_as)));
+        let exits = running.filter(|row| row.answers);
+        exits.last().map_or(0, |row| row.stage.0 + 1)
     }
 
     /// Changes the scale of a partition: its costs, its tasks' work, and the set of guaranteed tasks. The

@@ -14,6 +14,7 @@ use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
 use crate::punctual::places::Places;
 use crate::punctual::price::Prices;
+use crate::punctual::readiness::Readiness;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::slack::{Candidate, Reservation, SlackScan};
 use crate::punctual::tables::Tables;
@@ -38,6 +39,7 @@ pub struct Shared<'a> {
     pub prices: Option<&'a Prices>,
     pub life: &'a Lifecycle,
     pub reservations: &'a Reservations,
+    pub readiness: &'a Readiness,
     /// By task.
     pub arrivals: &'a [ArrivalPredictor],
     pub partitions: &'a Partitions,
@@ -57,6 +59,7 @@ macro_rules! shared {
             prices: $punctual.prices.as_ref(),
             life: &$punctual.life,
             reservations: &$punctual.reservations,
+            readiness: &$punctual.readiness,
             arrivals: &$punctual.arrivals,
             partitions: &$punctual.partitions,
             places: &$punctual.places,

@@ -188,6 +188,22 @@ fn a_network_that_does_not_run_as_measured_is_answered_in_the_slack_and_promised
 }
 
 #[test]
+fn further_stages_that_do_not_run_as_measured_are_left_out_and_take_no_promise_away() {
+    let mut world = World::new(two(), Exact);
+    world.schedule(at(0), ready(0, 0, true));
+    world.schedule(at(1), ready(0, 1, true));
+    let [running, first] = [2, 22].map(|time| world.frame(0, at(time)));
+    world.schedule(at(3), ready(0, 3, false));
+    world.schedule(at(30), ready(0, 3, true));
+    let whole = world.frame(0, at(42));
+    world.run_until(at(80)).expect("no violation");
+    let depths = [running, first, whole].map(|frame| reply(&world, frame).1.answer.map(|a| a.0.0));
+    assert_eq!(depths, [Some(0), Some(0), Some(2)]);
+    let counters = world.scheduler.counters(TaskId(0));
+    assert_eq!((counters.on_time, counters.conforming), (3, 3));
+}
+
+#[test]
 fn best_effort_work_that_does_not_run_as_measured_runs_to_its_end_in_the_slack() {
     let mut world = World::new(two(), Exact);
     world.schedule(at(0), ready(1, 3, false));

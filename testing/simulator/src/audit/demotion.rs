@@ -18,9 +18,6 @@ use super::violation::Violation;
 /// No scale is higher: beyond it a stage overran, whatever the scale was.
 const SCALE_MAX: f64 = 2.29;
 
-/// How many budgets a stage may take that does not run as it was measured.
-const UNMEASURED: f64 = 4.0;
-
 #[derive(Clone, Debug, Default)]
 struct Record {
     /// Measured time to budget of the newest stages.
@@ -80,29 +77,13 @@ impl Conduct {
     }
 
     /// What a stage of a model is allowed to take.
-    pub(super) fn allowed(
-        &self,
-        partition: PartitionId,
-        model: ModelId,
-        budget: Nanos,
-        as_measured: bool,
-    ) -> Nanos {
+    pub(super) fn allowed(&self, partition: PartitionId, model: ModelId, budget: Nanos) -> Nanos {
         let record = self.records.get(&(partition.0, model.0));
-        if as_measured && !record.is_some_and(|record| record.demoted) {
+        let Some(record) = record.filter(|record| record.demoted) else {
             return budget;
-        }
-        let least = if as_measured { 1.0 } else { UNMEASURED };
-        let ratios = record.into_iter().flat_map(|record| &record.ratios);
-        let worst = ratios.copied().fold(least, f64::max);
+        };
+        let worst = record.ratios.iter().copied().fold(1.0, f64::max);
         Nanos::new((budget.as_nanos() as f64 * worst) as u64)
-    }
-
-    /// What a model took before it ran as it was measured says nothing of its profile.
-    pub(super) fn begins_as_measured(&mut self, model: ModelId) {
-        let own = self.records.iter_mut().filter(|(at, _)| at.1 == model.0);
-        for (_, record) in own.filter(|(_, record)| !record.demoted) {
-            *record = Record::default();
-        }
     }
 
     fn demote(&mut self, demotion: &Demotion) -> bool {
@@ -185,7 +166,7 @@ impl Auditor {
         }
     }
 
-    /// Whether a real-time task runs a demoted model, or any task one that does not run as it was measured.
+    /// Whether a real-time task runs a demoted model, or the mandatory exit of any task does not run as it was measured.
     pub(super) fn is_demoted(&self, task: TaskId) -> bool {
         let own = self.task(task);
         let stages = &self.config.models[own.model.index()].stages;

@@ -14,6 +14,8 @@ pub(super) struct Flight {
     /// The partitions of tasks that depend on its end: those of its members, and those with units of it.
     pub(super) homes: Vec<PartitionId>,
     pub(super) ordered: Instant,
+    /// Its stage runs as it was measured, as far as was known then.
+    pub(super) as_measured: bool,
     /// When it was preempted.
     pub(super) told: Option<Instant>,
     /// What it may take: its budget, stretched while its model is demoted.
@@ -117,6 +119,7 @@ impl Floor {
             infer: infer.clone(),
             homes,
             ordered: now,
+            as_measured: true,
             told: None,
             budget,
             longest,

@@ -45,8 +45,8 @@
 //! overruns excuse nothing but those beyond the longest of its window.
 //!
 //! A device may say that it can run only so much of a model (`Event::Readiness`). A frame is prepared only if its mandatory
-//! exit can run, no stage is ordered that cannot, and a frame is refused as not ready only if it is not. While a model
-//! does not run as it was measured, nothing is claimed about its tasks; `punctual` runs their stages one by one.
+//! exit can run, no stage is ordered that cannot, and a frame is refused as not ready only if it is not. While a task's
+//! mandatory exit does not run as it was measured, nothing is claimed about it; `punctual` runs such stages one by one.
 //!
 //! A frame may be prepared for the task that its own one may offload to (`TaskConfig::offload_to`). From
 //! then on it is under that one's rules: its queue, its mandatory exit, its partition's claims; the

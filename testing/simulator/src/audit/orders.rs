@@ -72,15 +72,22 @@ impl Auditor {
         }
         let budget = match infer.criticality {
             Criticality::RealTime => {
-                let as_measured = self.loaded.is_as_measured(infer.model);
-                let conduct = &self.conduct;
-                conduct.allowed(infer.partition, infer.model, on.budget, as_measured)
+                if self.loaded.is_measured(infer.model, infer.stage) {
+                    let conduct = &self.conduct;
+                    conduct.allowed(infer.partition, infer.model, on.budget)
+                } else {
+                    self.loaded.allowed(infer.model, on.budget)
+                }
             }
             // No promise relies upon how long it takes.
             Criticality::BestEffort => on.budget,
         };
         let longest = on.max_seen.max(on.budget);
         let placed = self.floor.take_off(self.now, infer, homes, budget, longest);
+        let as_measured = self.loaded.is_measured(infer.model, infer.stage);
+        if let Some(flight) = self.floor.flights.get_mut(&action.0) {
+            flight.as_measured = as_measured;
+        }
         // It decides when there is something to start, never ahead of that.
         let opens_late = self.punctual && infer.window.earliest > self.now;
         let placed = placed.and(if opens_late {
@@ -125,7 +132,7 @@ impl Auditor {
         let model = self.config.models.get(infer.model.index());
         let offered = model.is_some_and(|model| model.places.contains(&infer.partition));
         let keeps_profile = !self.conduct.is_demoted(infer.partition, infer.model)
-            && self.loaded.is_as_measured(infer.model);
+            && self.loaded.is_measured(infer.model, infer.stage);
         self.lends && offered && keeps_profile
     }
 

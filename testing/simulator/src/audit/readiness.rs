@@ -1,39 +1,75 @@
 //! Models that are not loaded yet: what may be ordered of them, and what is claimed meanwhile.
 //!
-//! Nothing is claimed about the tasks of a model that does not run as it was measured, nor about a task of which the
-//! mandatory exit stopped being ready.
+//! Nothing is claimed about a task of which the mandatory exit does not run as it was measured, or stopped being ready.
 
 use std::collections::BTreeMap;
 
-use punctual_core::{Infer, ModelId, Readiness, TaskId};
+use punctual_core::{Finished, Infer, ModelId, Nanos, Readiness, StageId, TaskId};
 
 use super::auditor::Auditor;
+use super::floor::Flight;
 use super::request_log::Key;
 use super::violation::Violation;
 
-/// What the devices said last of each model.
+/// How many budgets a stage may take that does not run as it was measured, until one took longer.
+const UNMEASURED: f64 = 4.0;
+
+/// The first stages of a model that can run, and those that run as they were measured.
+#[derive(Clone, Copy, Debug)]
+struct Stages {
+    ready: u8,
+    measured: u8,
+}
+
+/// What the devices said of each model.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Loaded(BTreeMap<u16, Readiness>);
+pub(super) struct Loaded {
+    stages: BTreeMap<u16, Stages>,
+    /// The longest time of a stage that did not run as it was measured, in budgets.
+    slowest: BTreeMap<u16, f64>,
+}
 
 impl Loaded {
-    fn stages(&self, model: ModelId) -> u8 {
-        let said = self.0.get(&model.0);
-        said.map_or(u8::MAX, |said| said.stages)
+    fn said(&mut self, said: &Readiness) {
+        let before = self.stages.get(&said.model.0);
+        let before = before.map_or(u8::MAX, |before| before.measured);
+        let measured = match said {
+            said if said.as_measured => said.stages,
+            // What was measured before stays so if stages were added.
+            said if said.stages > before => before,
+            _ => 0,
+        };
+        let ready = said.stages;
+        self.stages.insert(said.model.0, Stages { ready, measured });
     }
 
-    pub(super) fn is_as_measured(&self, model: ModelId) -> bool {
-        let said = self.0.get(&model.0);
-        said.is_none_or(|said| said.as_measured)
+    fn ready(&self, model: ModelId) -> u8 {
+        self.stages.get(&model.0).map_or(u8::MAX, |it| it.ready)
+    }
+
+    pub(super) fn is_measured(&self, model: ModelId, stage: StageId) -> bool {
+        let measured = self.stages.get(&model.0);
+        measured.is_none_or(|it| stage.0 < it.measured)
+    }
+
+    /// What a stage may take that does not run as it was measured.
+    pub(super) fn allowed(&self, model: ModelId, budget: Nanos) -> Nanos {
+        let slowest = self.slowest.get(&model.0).copied();
+        let ratio = slowest.unwrap_or(0.0).max(UNMEASURED);
+        Nanos::new((budget.as_nanos() as f64 * ratio) as u64)
+    }
+
+    /// A stage ended that did not run as it was measured when it was ordered.
+    pub(super) fn ran(&mut self, flight: &Flight, budget: Nanos, finished: &Finished) {
+        let ratio = finished.measured.as_nanos() as f64 / budget.as_nanos().max(1) as f64;
+        let slowest = self.slowest.entry(flight.infer.model.0).or_default();
+        *slowest = slowest.max(ratio);
     }
 }
 
 impl Auditor {
     pub(super) fn said_ready(&mut self, said: &Readiness) {
-        let before = self.loaded.is_as_measured(said.model);
-        self.loaded.0.insert(said.model.0, *said);
-        if said.as_measured && !before {
-            self.conduct.begins_as_measured(said.model);
-        }
+        self.loaded.said(said);
         let keys: Vec<Key> = self.log.open.keys().copied().collect();
         for key in keys {
             self.take_back(key);
@@ -44,37 +80,35 @@ impl Auditor {
     /// whole.
     pub(super) fn is_ready(&self, task: TaskId) -> bool {
         let own = self.task(task);
-        let stages = &self.config.models[own.model.index()].stages;
         if self.runs_whole {
-            return usize::from(self.loaded.stages(own.model)) >= stages.len();
+            let stages = self.config.models[own.model.index()].stages.len();
+            return usize::from(self.loaded.ready(own.model)) >= stages;
         }
-        let mandatory = stages.iter().take(usize::from(own.mandatory_exit.0) + 1);
-        (0..).zip(mandatory).all(|(stage, config)| {
-            let runs_as = config.runs_as.unwrap_or(own.model);
-            self.loaded.stages(runs_as) > stage
-        })
+        self.all_mandatory(task, |model, stage| stage.0 < self.loaded.ready(model))
     }
 
-    /// Whether a model that a task runs does not run as it was measured.
+    /// Whether a task's mandatory exit does not run as it was measured.
     pub(super) fn is_unmeasured(&self, task: TaskId) -> bool {
+        !self.all_mandatory(task, |model, stage| self.loaded.is_measured(model, stage))
+    }
+
+    fn all_mandatory(&self, task: TaskId, holds: impl Fn(ModelId, StageId) -> bool) -> bool {
         let own = self.task(task);
-        let mut stages = self.config.models[own.model.index()].stages.iter();
-        stages.any(|stage| {
-            !self
-                .loaded
-                .is_as_measured(stage.runs_as.unwrap_or(own.model))
-        })
+        let stages = &self.config.models[own.model.index()].stages;
+        let mandatory = stages.iter().take(usize::from(own.mandatory_exit.0) + 1);
+        let mut mandatory = (0..).map(StageId).zip(mandatory);
+        mandatory.all(|(stage, config)| holds(config.runs_as.unwrap_or(own.model), stage))
     }
 
     /// A stage must be there. One that does not run as it was measured runs alone and to its end: no promise can count on
     /// when it ends.
     pub(super) fn check_loaded(&self, infer: &Infer) -> Result<(), Violation> {
         let action = infer.id;
-        if infer.stage.0 >= self.loaded.stages(infer.model) {
+        if infer.stage.0 >= self.loaded.ready(infer.model) {
             return Err(Violation::NotLoaded { action });
         }
         let alone = infer.members.len() == 1 && infer.batch == 1;
-        if self.punctual && !self.loaded.is_as_measured(infer.model) && !alone {
+        if self.punctual && !self.loaded.is_measured(infer.model, infer.stage) && !alone {
             return Err(Violation::UnmeasuredTogether { action });
         }
         Ok(())

@@ -100,7 +100,11 @@ impl Auditor {
             && !lost
         {
             let budget = time.on[flight.infer.partition.index()].budget;
-            self.conduct.ran(&flight, budget, finished);
+            if flight.as_measured {
+                self.conduct.ran(&flight, budget, finished);
+            } else {
+                self.loaded.ran(&flight, budget, finished);
+            }
         }
         if real_time && finished.measured > flight.budget {
             self.claims.broke(&flight.homes, self.now, Broken::Overrun);
