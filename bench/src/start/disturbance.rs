@@ -2,19 +2,21 @@
 //! one pages that are copied and checked as a device's loader does.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 
 use hdrhistogram::Histogram;
-use punctual::demo;
 use punctual_device_cpu::{Evaluator, StartError};
 use punctual_kernels::Isa;
-use punctual_model::{PAGE_BYTES, PAGE_FLOATS, Package, PackageError, WeightImage};
+use punctual_model::{PAGE_BYTES, PAGE_FLOATS, PackageError, WeightImage};
 use punctual_platform::affinity;
 use punctual_platform::clock::{now_ns, sleep_until_ns};
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_platform::thread::{self as realtime, ThreadError, current_tid};
 use punctual_report::{Column, Table};
 use serde::Serialize;
+
+use super::workload::Kind;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DisturbanceError {
@@ -40,10 +42,12 @@ impl Terminates for DisturbanceError {
 const PAGES: usize = 256;
 /// The priority of the worker and, so that other programs do not slow it down, of the thread that writes.
 const PRIORITY: u8 = 10;
+/// A rest after each run, as a part of it.
+const REST: u64 = 8;
 /// Of one rate before the next one's turn.
 const WINDOW_NS: u64 = 500_000_000;
 
-/// Of a network's runs.
+/// Runs of a network.
 #[derive(Clone, Debug, Serialize)]
 pub struct Beside {
     /// What was asked for, and what was reached.
@@ -63,14 +67,14 @@ struct Tally {
 }
 
 /// Windows of each rate by turns.
-pub fn measure(rates: &[u64], windows: u32) -> Result<Vec<Beside>, DisturbanceError> {
+pub fn measure(kind: Kind, rates: &[u64], windows: u32) -> Result<Vec<Beside>, DisturbanceError> {
     let cores = affinity::available_cores().unwrap_or_default();
     let [first, .., last] = cores[..] else {
         let found = cores.len();
         return Err(DisturbanceError::Cores { found });
     };
-    let package = Package::decode(demo::SIGNS)?;
-    let mut evaluator = Evaluator::new(Isa::detect(), package.network(), 1)?;
+    let network = kind.network()?;
+    let mut evaluator = Evaluator::new(Isa::detect(), &network, 1)?;
     let floats = vec![1.0; PAGES * PAGE_FLOATS];
     let image = WeightImage::new(punctual_device_cpu::lanes(), floats.into());
     place(last)?;
@@ -104,14 +108,25 @@ fn window(
     evaluator: &mut Evaluator,
     tally: &mut Tally,
 ) -> Result<(), DisturbanceError> {
-    let (over, pages) = (AtomicBool::new(false), AtomicU64::new(0));
-    let end_ns = now_ns() + WINDOW_NS;
+    let (over, pages) = (&AtomicBool::new(false), &AtomicU64::new(0));
     thread::scope(|scope| {
-        let writer = scope.spawn(|| place(core).map(|()| write(mb_per_s, image, &over, &pages)));
+        let (told, placed) = mpsc::channel();
+        let writer = scope.spawn(move || {
+            let placed = place(core);
+            // Nobody waits for it who has gone.
+            let _ = told.send(());
+            placed.map(|()| write(mb_per_s, image, over, pages))
+        });
+        // A thread begins where its parent is: it must have left before that is busy.
+        let _ = placed.recv();
+        let end_ns = now_ns() + WINDOW_NS;
         while now_ns() < end_ns {
             let begun_ns = now_ns();
             evaluator.run_for_time(1);
-            tally.times.saturating_record(now_ns() - begun_ns);
+            let ended_ns = now_ns();
+            tally.times.saturating_record(ended_ns - begun_ns);
+            // A share of rest, without which the kernel holds back real-time threads.
+            sleep_until_ns(ended_ns + (ended_ns - begun_ns) / REST);
         }
         // Relaxed, as all here: figures, and an end that may come a little later.
         over.store(true, Ordering::Relaxed);

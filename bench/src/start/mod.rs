@@ -26,7 +26,7 @@ EXAMPLES:
   punctual bench start
   punctual bench start --rounds 100 --workloads demo --against before
   punctual bench start --workloads heavy --caches cold --json
-  punctual bench start --beside 0,25,50,100,200,400 --rounds 60
+  punctual bench start --beside 0,25,50,100,200,400 --workloads heavy
 
 Starts punctuald again and again, each time with a client of every task that submits frames from the beginning, and
 reports the time from just before the start of the process until
@@ -42,7 +42,7 @@ The demo's networks and manifest (`demo`), and a network of 200 MB with six exit
 keeps stays); with `warm` they are in its cache. With --against, the daemon of another folder takes turns with this one, and
 the ratio is how many times sooner this one is by its median. Rejected frames are submitted again after 2 ms.
 
-With --beside nothing is started. A network of the demo runs on the last core, and on the first core pages of weights are
+With --beside nothing is started. The first workload's network runs on the last core, and on the first core pages of weights are
 copied and checked at each of the rates, by turns of half a second: what a start that goes on takes from stages.
 
 TERMINATION CODES: 0 done; 1 a daemon failed; 4 a file cannot be read or written; 5 a program cannot be started.")]
@@ -105,7 +105,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let text = if options.beside.is_empty() {
         started(options)?
     } else {
-        let rows = disturbance::measure(&options.beside, options.rounds)?;
+        let network = options.workloads.first().copied();
+        let network = network.unwrap_or(workload::Kind::Demo);
+        let rows = disturbance::measure(network, &options.beside, options.rounds)?;
         if options.json {
             serde_json::to_string_pretty(&rows).expect("numbers") + "\n"
         } else {

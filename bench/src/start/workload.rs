@@ -7,7 +7,7 @@ use punctual::demo::{self, cameras::CAMERAS};
 use punctual_client::PixelFormat;
 use punctual_conformance::networks;
 use punctual_device_cpu::images;
-use punctual_model::{Calibration, Package};
+use punctual_model::{Calibration, Network, Package, PackageError};
 use serde::Serialize;
 
 use super::Error;
@@ -27,6 +27,16 @@ impl Kind {
         match self {
             Self::Demo => "demo",
             Self::Heavy => "heavy",
+        }
+    }
+}
+
+impl Kind {
+    /// The network, or the first of several.
+    pub fn network(self) -> Result<Network, PackageError> {
+        match self {
+            Self::Demo => Package::decode(demo::SIGNS).map(|package| package.network().clone()),
+            Self::Heavy => Ok(networks::heavy(1)),
         }
     }
 }
@@ -116,6 +126,6 @@ impl Workload {
 
 /// Packed for this processor.
 fn heavy() -> Result<Package, Error> {
-    let package = Package::new(networks::heavy(1), Calibration::default())?;
+    let package = Package::new(Kind::Heavy.network()?, Calibration::default())?;
     Ok(images::add(package, &[punctual_device_cpu::lanes()])?)
 }

@@ -17,8 +17,9 @@
 //! stage needs lies in the members' request buffers; everything else was in the partition's workspace
 //! and is forgotten.
 //!
-//! Weights are packed, memory is planned and touched, and workers are started by
-//! [`CpuDevice::start`]; after it nothing is allocated, no lock is taken and no thread is made.
+//! Memory is planned, and workers are started by [`CpuDevice::start`]; after it workers allocate nothing, take no lock and
+//! make no thread. Weights are loaded and solutions are prepared by the module `start`: before the device is there, or in
+//! turn, on the loader's thread.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes a second that a start writes at most while stages run one after the other without a gap. Chosen by measuring:
 /// `docs/results/cold-start.md`.
-const BESIDE_STAGES_BYTES_PER_S: u64 = 50_000_000;
+const BESIDE_STAGES_BYTES_PER_S: u64 = 200_000_000;
 
 /// How often a start that waits looks whether stages still run.
 const LOOK_NS: u64 = 100_000;
