@@ -11,10 +11,9 @@ mod engine;
 mod engine_report;
 mod gpu;
 mod lending;
-mod measured;
-mod open_loop;
 mod overhead;
 mod paging;
+mod prefix;
 mod programs;
 mod start;
 mod usage;
@@ -54,6 +53,8 @@ enum What {
     Overhead(overhead::Options),
     /// Many networks, and a cache that holds a part of their weights.
     Paging(paging::Options),
+    /// Networks that begin alike: their common part in one batch for all, and apart.
+    Prefix(prefix::Options),
     /// A daemon started again and again: until it is ready, and until the first answer of each task.
     Start(start::Options),
     /// How soon a woken real-time thread runs, compared with cyclictest.
@@ -84,6 +85,7 @@ fn main() -> std::process::ExitCode {
         What::Lending(options) => Termination::of("bench lending", lending::run(&options)),
         What::Overhead(options) => Termination::of("bench overhead", overhead::run(&options)),
         What::Paging(options) => Termination::of("bench paging", paging::run(&options)),
+        What::Prefix(options) => Termination::of("bench prefix", prefix::run(&options)),
         What::Start(options) => Termination::of("bench start", start::run(&options)),
         What::Wakeup(options) => Termination::of("bench wakeup", wakeup::run(&options)),
         What::Manuals(options) => {

@@ -74,17 +74,44 @@ impl Programs {
         socket: &Path,
         further: impl IntoIterator<Item = &'a OsStr>,
     ) -> Result<Process, ProgramError> {
-        let Program { path, mut command } = self.command("punctuald");
-        command
-            .arg(manifest)
-            .arg("--socket")
-            .arg(socket)
-            .args(further);
-        Process::start(&mut command).map_err(|error| match error {
-            ProcessError::Spawn(source) => ProgramError::Start { path, source },
-            error => error.into(),
-        })
+        start(self.command("punctuald"), manifest, socket, further)
     }
+
+    /// As [`daemon`](Self::daemon), with the published policies.
+    pub fn lab_daemon<'a>(
+        &self,
+        manifest: &Path,
+        socket: &Path,
+        further: impl IntoIterator<Item = &'a OsStr>,
+    ) -> Result<Process, ProgramError> {
+        let mut program = self.command("punctual-lab");
+        program.command.arg("daemon");
+        start(program, manifest, socket, further)
+    }
+
+    /// Makes the plan of a manifest and prints it nowhere.
+    pub fn check(&self, manifest: &Path) -> Result<(), ProgramError> {
+        let mut program = self.command("punctual");
+        program.command.arg("check").arg(manifest);
+        program.output("punctual check").map(|_| ())
+    }
+}
+
+fn start<'a>(
+    Program { path, mut command }: Program,
+    manifest: &Path,
+    socket: &Path,
+    further: impl IntoIterator<Item = &'a OsStr>,
+) -> Result<Process, ProgramError> {
+    command
+        .arg(manifest)
+        .arg("--socket")
+        .arg(socket)
+        .args(further);
+    Process::start(&mut command).map_err(|error| match error {
+        ProcessError::Spawn(source) => ProgramError::Start { path, source },
+        error => error.into(),
+    })
 }
 
 /// How long a daemon may take to drain and end.

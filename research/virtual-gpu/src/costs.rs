@@ -22,7 +22,7 @@ pub const PAGE_BYTES: u32 = 16 << 20;
 const AS_FAST: f64 = 1.01;
 
 /// What the emulated GPU is.
-const COMPUTE_CAPABILITY: (u32, u32) = (8, 7);
+pub const COMPUTE_CAPABILITY: (u32, u32) = (8, 7);
 
 #[derive(Debug, thiserror::Error)]
 pub enum CostError {
@@ -106,7 +106,7 @@ fn general(network: &Network, target: &Target) -> Result<Program, LowerError> {
 }
 
 /// A GPU of `sms` multiprocessors of an Orin, with the memory of an MI50. Only the proportions of its launches matter here.
-fn device(sms: u32) -> Device {
+pub fn device(sms: u32) -> Device {
     Device {
         name: format!("{sms} multiprocessors"),
         compute_capability: COMPUTE_CAPABILITY,

@@ -6,15 +6,20 @@
 //! ```text
 //! cargo run --release -p punctual-virtual-gpu -- disb [WORKLOAD [SECONDS]]
 //! cargo run --release -p punctual-virtual-gpu -- seeb [WORKLOAD [SECONDS]]
+//! cargo run --release -p punctual-virtual-gpu -- isolation [POLICY [SECONDS]]
+//! cargo run --release -p punctual-virtual-gpu -- prefix [FAMILY [SECONDS]]
 //! cargo run --release -p punctual-virtual-gpu -- cold-start
 //! ```
 #![forbid(unsafe_code)]
 
+mod clockwork;
 mod cold_start;
 mod costs;
 mod disb;
 mod gpu;
+mod prefix;
 mod seeb;
+mod staged;
 #[cfg(test)]
 mod tests;
 
@@ -33,10 +38,10 @@ pub enum Error {
     Plan(#[from] ConfigError),
     #[error("the arrivals: {0}")]
     Arrivals(#[from] PatternError),
-    #[error("there is no workload {said:?} here; there are {known}")]
+    #[error("there is no {said:?} here; there are {known}")]
     Workload { said: String, known: String },
     #[error(
-        "{said:?}: say `cold-start`, or `disb` or `seeb` and if you like one of its workloads and a number of seconds"
+        "{said:?}: say `cold-start`, or `disb`, `seeb`, `isolation` or `prefix` and if you like one of its rows and a number of seconds"
     )]
     Arguments { said: String },
 }
@@ -82,6 +87,8 @@ fn run(words: &[String]) -> Result<String, Error> {
         "cold-start" if rest.is_empty() => cold_start::table(progress),
         "disb" if rest.len() <= 2 => disb::table(workload, length, progress),
         "seeb" if rest.len() <= 2 => seeb::table(workload, length, progress),
+        "isolation" if rest.len() <= 2 => clockwork::table(workload, length, progress),
+        "prefix" if rest.len() <= 2 => prefix::table(workload, length, progress),
         _ => Err(wrong()),
     }
 }

@@ -2,7 +2,7 @@
 //! `docs/results`. `punctual simulate --experiment NAME` prints an experiment's tables.
 
 mod ablation;
-mod clockwork;
+pub mod clockwork;
 mod delivery;
 mod demotion;
 pub mod disb;
@@ -10,7 +10,7 @@ mod lending;
 mod nexus_drop;
 mod overload;
 mod planner;
-mod prefix;
+pub mod prefix;
 pub mod seeb;
 mod spill;
 

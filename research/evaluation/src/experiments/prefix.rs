@@ -5,6 +5,8 @@
 //! Times of the whole network are given (Clockwork, Table 1). What of them is the last layer's is
 //! synthetic: a fiftieth, alone or in a batch.
 
+use std::convert::Infallible;
+
 use punctual_core::{ModelId, Nanos, PunctualConfig, StageId};
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 
@@ -12,7 +14,7 @@ use crate::profiles::clockwork::resnet50;
 use punctual_report::Table;
 use punctual_simulator::arrivals::Pattern;
 use punctual_simulator::run::{Settings, simulate};
-use punctual_simulator::scenario::{Board, Model, Scenario, Stage, Task};
+use punctual_simulator::scenario::{Board, Measured, Model, Scenario, Stage, Task};
 
 use super::Experiment;
 
@@ -23,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run: || tables(Nanos::from_millis(20_000), &[1, 2]),
 };
 
-const HEADS: [usize; 6] = [1, 2, 4, 6, 8, 10];
+pub const HEADS: [usize; 6] = [1, 2, 4, 6, 8, 10];
 
 /// Of all their tasks together, at a load of 1.
 const RATE_HZ: f64 = 1_000.0;
@@ -42,53 +44,84 @@ const BAD_MAX: f64 = 0.01;
 /// Halvings of the interval in which the highest rate is looked for.
 const HALVINGS: u32 = 8;
 
-/// One of the networks; with `lender`, its beginning is that network's as well.
-fn network(index: usize, lender: Option<usize>) -> Model {
-    let whole = resnet50().model(&format!("head-{index}"));
-    let part = |head: bool| {
-        let mut times = whole.stages[0].times.clone();
-        for measured in &mut times {
-            for time in [&mut measured.time.budget, &mut measured.time.max_seen] {
-                let own = time.as_nanos() / HEAD_PART;
-                *time = Nanos::new(if head { own } else { time.as_nanos() - own });
+/// Networks that differ in their last layer, by the times of both parts.
+#[derive(Clone, Debug)]
+pub struct Family {
+    pub source: String,
+    /// What they have in common.
+    pub beginning: Vec<Measured>,
+    /// The last layer.
+    pub head: Vec<Measured>,
+    /// Of all their tasks together, at a load of 1.
+    pub rate_hz: f64,
+}
+
+impl Family {
+    /// Clockwork's ResNet50.
+    fn resnet50() -> Self {
+        let whole = resnet50().model("resnet50");
+        let part = |head: bool| {
+            let mut times = whole.stages[0].times.clone();
+            for measured in &mut times {
+                for time in [&mut measured.time.budget, &mut measured.time.max_seen] {
+                    let own = time.as_nanos() / HEAD_PART;
+                    *time = Nanos::new(if head { own } else { time.as_nanos() - own });
+                }
             }
+            times
+        };
+        Self {
+            source: whole.source,
+            beginning: part(false),
+            head: part(true),
+            rate_hz: RATE_HZ,
         }
-        times
-    };
-    let exit = CalibrationExit::judged;
-    Model {
-        stages: vec![
-            Stage {
-                times: part(false),
-                headless: true,
-                runs_as: lender.filter(|&lender| lender != index),
+    }
+
+    /// One of the networks; with `lender`, its beginning is that network's as well.
+    fn network(&self, index: usize, lender: Option<usize>) -> Model {
+        let exit = CalibrationExit::judged;
+        Model {
+            name: format!("head-{index}"),
+            source: self.source.clone(),
+            stages: vec![
+                Stage {
+                    times: self.beginning.clone(),
+                    headless: true,
+                    runs_as: lender.filter(|&lender| lender != index),
+                },
+                Stage {
+                    times: self.head.clone(),
+                    ..Stage::default()
+                },
+            ],
+            calibration: Calibration {
+                samples: vec![CalibrationSample {
+                    exits: vec![exit(0, false), exit(u16::MAX, true)],
+                }],
             },
-            Stage {
-                times: part(true),
-                ..Stage::default()
-            },
-        ],
-        calibration: Calibration {
-            samples: vec![CalibrationSample {
-                exits: vec![exit(0, false), exit(u16::MAX, true)],
-            }],
-        },
-        weights: None,
-        ..whole
+            weights: None,
+        }
+    }
+
+    /// Tasks that ask a network each.
+    #[must_use]
+    pub fn scenario(&self, heads: usize, together: bool, length: Nanos) -> Scenario {
+        let models: Vec<Model> = (0..heads)
+            .map(|index| self.network(index, together.then_some(0)))
+            .collect();
+        let tasks = (0..heads).map(|index| {
+            let rate_hz = self.rate_hz / heads as f64;
+            let (name, model) = (format!("task-{index}"), ModelId(index as u16));
+            let pattern = Pattern::Poisson { rate_hz };
+            Task::real_time(&name, model, DEADLINE, pattern).mandatory(StageId(1))
+        });
+        Scenario::new(models, tasks.collect(), Board::of(1), length)
     }
 }
 
-/// Tasks that ask a network each, all of them [`RATE_HZ`].
 fn scenario(heads: usize, together: bool, length: Nanos) -> Scenario {
-    let models: Vec<Model> = (0..heads)
-        .map(|index| network(index, together.then_some(0)))
-        .collect();
-    let tasks = (0..heads).map(|index| {
-        let rate_hz = RATE_HZ / heads as f64;
-        let (name, model) = (format!("task-{index}"), ModelId(index as u16));
-        Task::real_time(&name, model, DEADLINE, Pattern::Poisson { rate_hz }).mandatory(StageId(1))
-    });
-    Scenario::new(models, tasks.collect(), Board::of(1), length)
+    Family::resnet50().scenario(heads, together, length)
 }
 
 /// The share of requests that got no answer in time.
@@ -113,18 +146,32 @@ fn bad(scenario: &Scenario, load: f64, seeds: &[u64]) -> f64 {
     missed as f64 / submitted as f64
 }
 
-/// The highest rate of all tasks together, in requests a second, at which 99% are in time.
-fn throughput(scenario: &Scenario, seeds: &[u64]) -> f64 {
+/// The highest load at which 99% of the requests are in time; `bad` is the share of them that is not.
+///
+/// # Errors
+/// The first of `bad`.
+pub fn highest_load<E>(
+    halvings: u32,
+    mut bad: impl FnMut(f64) -> Result<f64, E>,
+) -> Result<f64, E> {
     let (mut good, mut too_much) = (0.02, 1.5);
-    for _ in 0..HALVINGS {
+    for _ in 0..halvings {
         let middle = (good + too_much) / 2.0;
-        if bad(scenario, middle, seeds) <= BAD_MAX {
+        if bad(middle)? <= BAD_MAX {
             good = middle;
         } else {
             too_much = middle;
         }
     }
-    good * RATE_HZ
+    Ok(good)
+}
+
+/// The highest rate of all tasks together, in requests a second, at which 99% are in time.
+fn throughput(scenario: &Scenario, seeds: &[u64]) -> f64 {
+    let load = highest_load(HALVINGS, |load| {
+        Ok::<f64, Infallible>(bad(scenario, load, seeds))
+    });
+    load.unwrap_or_default() * RATE_HZ
 }
 
 fn tables(length: Nanos, seeds: &[u64]) -> String {

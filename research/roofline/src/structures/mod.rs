@@ -32,6 +32,8 @@ pub enum Structure {
     UNet,
     /// With exits behind every third block, as in the zoo.
     VitB16,
+    /// The tiny one of DeiT: width 192, three heads, one exit.
+    VitTi16,
 }
 
 const CLASSES: u32 = 1000;
@@ -69,6 +71,7 @@ impl Structure {
             Self::Vgg19 => "vgg19",
             Self::UNet => "unet",
             Self::VitB16 => "vit_b_16",
+            Self::VitTi16 => "vit_ti_16",
         }
     }
 
@@ -87,7 +90,8 @@ impl Structure {
             Self::ShuffleNetV2 => separable::shufflenet_v2(self.name(), side),
             Self::Vgg19 => vgg::vgg19(self.name(), side),
             Self::UNet => unet::nearest(self.name(), side),
-            Self::VitB16 => vit::base(self.name(), side),
+            Self::VitB16 => vit::vit(self.name(), side, vit::BASE),
+            Self::VitTi16 => vit::vit(self.name(), side, vit::TINY),
         }
     }
 
@@ -100,5 +104,27 @@ impl Structure {
         let mut network = self.outline(side);
         seed_weights(&mut network, seed);
         network
+    }
+
+    /// Networks that were specialised from one by training its last layer again: they are equal but for its weights.
+    ///
+    /// # Panics
+    /// As [`outline`](Self::outline).
+    #[must_use]
+    pub fn specialised(self, side: u32, seed: u64, count: u16) -> Vec<Network> {
+        let network = self.network(side, seed);
+        let last = network.stages.last().and_then(|it| it.operators.last());
+        let ranges = last.map(|it| it.weights.clone()).unwrap_or_default();
+        let variant = |number: u16| {
+            let mut variant = network.clone();
+            let weights = variant.weights.to_mut();
+            for range in &ranges {
+                let own = &mut weights[range.start as usize..][..range.len as usize];
+                own.iter_mut()
+                    .for_each(|it| *it *= 1.0 + f32::from(number) / 64.0);
+            }
+            variant
+        };
+        (0..count).map(variant).collect()
     }
 }

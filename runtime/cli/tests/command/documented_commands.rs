@@ -64,7 +64,14 @@ const NOT_RUN: &[(&str, &str)] = &[
         "bench lending",
         "minutes of real time: bench/tests/lending.rs",
     ),
-    ("bench paging", "half a minute of real time"),
+    (
+        "bench paging",
+        "half a minute of real time: bench/tests/paging.rs",
+    ),
+    (
+        "bench prefix",
+        "minutes of real time: bench/tests/prefix.rs",
+    ),
     (
         "bench wakeup",
         "minutes of real time: bench/tests/wakeup.rs",

@@ -40,7 +40,6 @@ const PRINTING: &[&str] = &[
     "board detect",
     "board detect --json",
     "bench gpu --list",
-    "bench paging --models 12 --cache-percent 33 --rate 60 --seconds 1",
     "bench wakeup --seconds 0.01 --loads none",
 ];
 

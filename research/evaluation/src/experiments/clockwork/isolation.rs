@@ -7,10 +7,10 @@ use crate::workloads::clockwork;
 use punctual_report::{Table, percent};
 use punctual_simulator::summary::Tally;
 
-const SLOS_US: [u64; 7] = [4_350, 6_530, 9_790, 14_680, 22_020, 33_030, 49_550];
+pub const SLOS_US: [u64; 7] = [4_350, 6_530, 9_790, 14_680, 22_020, 33_030, 49_550];
 
 /// Batch clients of a GPU, and requests that each has open.
-const BESIDE: [(&str, u16, u16); 3] = [("nothing", 0, 1), ("2 of 16", 2, 16), ("8 of 4", 8, 4)];
+pub const BESIDE: [(&str, u16, u16); 3] = [("nothing", 0, 1), ("2 of 16", 2, 16), ("8 of 4", 8, 4)];
 
 pub(super) fn run() -> String {
     let headings = [
@@ -47,7 +47,8 @@ pub(super) fn run() -> String {
     table.markdown()
 }
 
-fn sum(tallies: &[Tally]) -> Tally {
+#[must_use]
+pub fn sum(tallies: &[Tally]) -> Tally {
     let mut all = Tally::default();
     for tally in tallies {
         all.add(tally);

@@ -1,7 +1,7 @@
 //! Clockwork's evaluation by emulation: its workloads, its V100s by their profiles, times that err as in its
 //! Figure 10; no network. Policies that do not move weights have no part in the runs in which not all fit.
 
-mod isolation;
+pub mod isolation;
 mod objectives;
 mod paging;
 mod trace;
@@ -54,7 +54,8 @@ pub(super) const EXPERIMENTS: [Experiment; 5] = [
 
 /// A policy by name; `clockwork` with a margin beyond which a prediction falls short in one of some
 /// ten thousand actions.
-fn policy(name: &str) -> PolicyChoice {
+#[must_use]
+pub fn policy(name: &str) -> PolicyChoice {
     if name == "clockwork" {
         let margin = Nanos::from_micros(250);
         return PolicyChoice::new(ClockworkConfig { margin });
@@ -78,7 +79,8 @@ fn outcome<O: Observer>(
 }
 
 /// The share of requests that were answered in time: the paper's workload satisfaction.
-fn satisfied(tally: &Tally) -> f64 {
+#[must_use]
+pub fn satisfied(tally: &Tally) -> f64 {
     tally.on_time as f64 / tally.submitted.max(1) as f64
 }
 
