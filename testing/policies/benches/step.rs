@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use punctual_core::Nanos;
+use punctual_core::{Nanos, PunctualConfig};
 use punctual_platform::clock;
 use punctual_policy_testing::load::{Due, Load};
 use punctual_recording::ring::{self, StepSink};
@@ -24,8 +24,11 @@ fn main() {
     if let (Some(steps), Some(tasks)) =
         (number(&arguments, "--steps"), number(&arguments, "--tasks"))
     {
-        let mut load = if arguments.iter().any(|argument| argument == "--places") {
+        let has = |name: &str| arguments.iter().any(|argument| argument == name);
+        let mut load = if has("--places") {
             Load::on_places(tasks as usize)
+        } else if has("--paged") {
+            Load::of_paged(tasks as usize, &PunctualConfig::default())
         } else {
             Load::new(tasks as usize)
         };
@@ -46,6 +49,9 @@ fn main() {
     for tasks in [16, 64] {
         print_percentiles(&format!("{tasks}, 17 places"), || Load::on_places(tasks));
     }
+    print_percentiles("1000, paged", || {
+        Load::of_paged(1_000, &PunctualConfig::default())
+    });
     print_recording();
 }
 

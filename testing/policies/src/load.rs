@@ -121,6 +121,31 @@ fn partitions(kind: Partitioning, tasks: u16) -> Vec<PartitionConfig> {
     units.into_iter().map(partition).collect()
 }
 
+/// Requests that the clients of many models have open.
+const OPEN: u16 = 64;
+
+/// A task for each of `models`, none reserved; a tenth of their weights fits.
+fn paged_config(models: usize, contract: Contract) -> Config {
+    let tasks = config(UNRESERVED + 1, contract);
+    let partitions = tasks.partitions.len();
+    Config {
+        pages: (models as u32).div_ceil(10),
+        tasks: (0..models)
+            .map(|model| TaskConfig {
+                model: ModelId(model as u16),
+                mandatory_exit: StageId(0),
+                ..tasks.tasks[UNRESERVED].clone()
+            })
+            .collect(),
+        models: vec![model(partitions, true); models],
+        request_buffers: OPEN,
+        ..tasks
+    }
+}
+
+/// A real-time task without a reservation.
+const UNRESERVED: usize = 2;
+
 fn is_reserved(task: usize) -> bool {
     task % 4 < 2
 }
@@ -245,13 +270,25 @@ impl Load {
         Self::on(tasks, with_places(config, tasks), &policy)
     }
 
+    /// Clients with a few requests open for any of `models`; a tenth of the weights is there.
+    pub fn of_paged(models: usize, policy: &dyn PolicySpec) -> Self {
+        let config = paged_config(models, policy.contract());
+        let mut load = Self::on(0, config, policy);
+        load.outside.asked = Some(models as u16);
+        for _ in 0..OPEN {
+            let task = load.outside.next_task(TaskId(0));
+            load.outside.submit(task, Nanos::ZERO);
+        }
+        load
+    }
+
     fn on(tasks: usize, config: Config, policy: &dyn PolicySpec) -> Self {
         let partitions = config.partitions.len();
         let mut outside = Outside {
             // Each place of a queue has its frame or its preparation on the agenda; then there
             // are the ends of the actions in flight, and their stops, and a transfer a model.
             agenda: BinaryHeap::with_capacity(
-                tasks * usize::from(QUEUE) * 2 + 4 * partitions + MODELS,
+                tasks * usize::from(QUEUE) * 2 + 4 * partitions + MODELS + 2 * usize::from(OPEN),
             ),
             period: config.tasks[0].period,
             times: config.models[0].stages[0].times.clone(),
@@ -259,6 +296,7 @@ impl Load {
             random: 1,
             now: Instant::ZERO,
             in_flight: Vec::with_capacity(partitions),
+            asked: None,
             replies: (0, 0),
         };
         for task in 0..tasks {
@@ -316,6 +354,8 @@ struct Outside {
     random: u64,
     now: Instant,
     in_flight: Vec<ActionId>,
+    /// How many tasks each client asks in turn; none: its own.
+    asked: Option<u16>,
     replies: (u64, u64),
 }
 
@@ -380,7 +420,7 @@ impl Outside {
                 let action = *action;
                 self.schedule(STOPPING, Event::Preempted { action });
             }
-            Action::Reply(reply) if is_reserved(reply.task.index()) => {
+            Action::Reply(reply) if self.asked.is_none() && is_reserved(reply.task.index()) => {
                 let next = reply.captured + self.period;
                 self.submit(reply.task, next.since(self.now));
             }
@@ -389,7 +429,8 @@ impl Outside {
                     Verdict::Rejected(_) => Nanos::new(self.random() % self.period.as_nanos()),
                     _ => Nanos::ZERO,
                 };
-                self.submit(reply.task, pause);
+                let task = self.next_task(reply.task);
+                self.submit(task, pause);
             }
         }
     }
@@ -412,6 +453,15 @@ impl Outside {
         };
         self.in_flight.push(infer.id);
         self.schedule(measured, Event::Finished(finished));
+    }
+
+    /// What the client of a task asks next: most often one of the first.
+    fn next_task(&mut self, task: TaskId) -> TaskId {
+        let Some(tasks) = self.asked else {
+            return task;
+        };
+        let among = self.random() % u64::from(tasks) + 1;
+        TaskId((self.random() % among) as u16)
     }
 
     fn submit(&mut self, task: TaskId, pause: Nanos) {
