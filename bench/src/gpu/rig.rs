@@ -72,7 +72,7 @@ impl Rig<CudaDevice> {
         Self::start(session, setup, kernel_padding, 0)
     }
 
-    /// [`cuda`](Self::cuda), with paged models but the first, and a cache of so many pages for them.
+    /// [`cuda`](Self::cuda), with paged models but the first, and a cache of `pages` pages for them.
     pub fn paged(session: &Session<'_>, setup: &Setup<'_>, pages: u32) -> Result<Self, StepError> {
         Self::start(session, setup, &KernelPaddingSpec::default(), pages)
     }

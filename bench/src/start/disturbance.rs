@@ -113,7 +113,7 @@ fn window(
         let (told, placed) = mpsc::channel();
         let writer = scope.spawn(move || {
             let placed = place(core);
-            // Nobody waits for it who has gone.
+            // Its reader may have gone.
             let _ = told.send(());
             placed.map(|()| write(mb_per_s, image, over, pages))
         });

@@ -62,7 +62,7 @@ pub struct Options {
     /// The folder of the programs punctual and punctuald [default: that of this one].
     #[arg(long, value_name = "FOLDER")]
     bin: Option<PathBuf>,
-    /// Measure runs of a network beside pages that are written at these rates, in MB/s, instead.
+    /// Measure instead how long a network runs while pages are written at these rates, in MB/s.
     #[arg(long, value_delimiter = ',', value_name = "MB/S", conflicts_with_all = ["against", "bin"])]
     beside: Vec<u64>,
     /// Print the result as JSON.

@@ -143,7 +143,7 @@ impl Moment {
     }
 }
 
-/// What a daemon says of its start, until it has nothing more to say.
+/// What a daemon reports about its start, until it has nothing more to say.
 fn said(pipe: File, begun_ns: u64, moments: &mut Vec<Moment>) -> Result<(), TurnError> {
     for line in BufReader::new(pipe).lines() {
         let line = line.map_err(TurnError::Pipe)?;

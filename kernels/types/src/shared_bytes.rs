@@ -28,7 +28,7 @@ impl fmt::Debug for SharedBytes<'_> {
 }
 
 impl<'a> From<&'a [u8]> for SharedBytes<'a> {
-    /// Memory that nobody writes to can be read in the same way.
+    /// Constant memory can be read in the same way.
     fn from(bytes: &'a [u8]) -> Self {
         Self {
             start: NonNull::from(bytes).cast(),

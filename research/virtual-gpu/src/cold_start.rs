@@ -135,7 +135,7 @@ impl Order {
         }
     }
 
-    /// Whether the first stage may run, by what is said of its model.
+    /// Whether the first stage may run, by the readiness of its model.
     const fn is_served(self, readiness: &Readiness) -> bool {
         readiness.stages > 0 && (readiness.as_measured || matches!(self, Self::Reuse))
     }

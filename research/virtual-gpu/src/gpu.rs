@@ -139,7 +139,7 @@ pub struct VirtualGpu<C> {
     loading: Option<Loading>,
 }
 
-/// What loading costs, beside what the driver's calls do.
+/// What loading costs, in addition to the driver's calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StartCosts {
     pub loads: LoadCosts,

@@ -63,7 +63,7 @@ pub enum Event {
     Readiness(Readiness),
 }
 
-/// How much of a model a device can run. Until something is said of a model, all of it runs as it was measured.
+/// How much of a model a device can run. Until a device reports a model, all of it runs as it was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Readiness {
     pub model: ModelId,

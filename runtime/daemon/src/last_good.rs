@@ -100,7 +100,7 @@ impl<'a> LastGood<'a> {
         source.path.exists().then_some(source)
     }
 
-    /// Whether the last start could not load a network of the present configuration: then all of it is to be checked first,
+    /// Whether the last start could not load a network of the present configuration: then every byte of it is checked first,
     /// so that this one is served in its place. It is not doubted any longer.
     pub fn take_doubt(&self) -> bool {
         fs::remove_file(self.folder.join(DOUBT)).is_ok()

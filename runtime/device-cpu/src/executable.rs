@@ -35,7 +35,7 @@ pub(crate) struct Prepared(AtomicBool);
 
 impl Prepared {
     pub(crate) fn set(&self) {
-        // Release: pairs with the acquire in `is_set` (label PREPARED): whoever sees it sees the derived weights.
+        // Release: pairs with the acquire in `is_set` (label PREPARED): a thread that sees it sees the derived weights.
         self.0.store(true, Ordering::Release);
     }
 

@@ -35,16 +35,16 @@ pub(crate) struct Starter {
     activity: Arc<Activity>,
 }
 
-/// What is said of a start in turn.
+/// What a start in turn reports.
 struct Told {
     ring: Producer<Readiness>,
     /// What was said last of each model.
     last: Box<[Readiness]>,
-    /// Whether something was said that nobody was woken for.
+    /// Whether something was reported without a wake-up.
     news: bool,
 }
 
-/// What is to be done for one stage.
+/// A step of the start, for one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     does: Does,
@@ -117,7 +117,7 @@ impl Starter {
         }
     }
 
-    /// Does the next piece: about so many bytes were written. None if nothing is left.
+    /// Does the next piece: it returns about how many bytes were written. None if nothing is left.
     fn piece(&mut self) -> Result<Option<usize>, (ModelId, LoadError)> {
         let Some(&part) = self.parts.front() else {
             return self.take_memory();

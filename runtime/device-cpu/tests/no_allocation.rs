@@ -152,7 +152,7 @@ fn nothing_is_allocated_after_the_start() {
             core: None,
             priority: None,
         }),
-        // The loader allocates where that is permitted, beside stages that run already.
+        // The loader allocates where that is permitted, while stages run already.
         start: Start::InTurn(&[]),
     };
     let device = CpuDevice::start(&spec, bell.clone()).expect("starts");

@@ -219,7 +219,7 @@ impl Steps {
         loaded.expect("everything can be loaded")
     }
 
-    /// Loads until the first stage is there, has an action of it begin, and loads what may be loaded beside it.
+    /// Loads until the first stage is there, has an action of it begin, and loads what may be loaded meanwhile.
     fn until_pages_are_there_while_a_stage_runs(&mut self) {
         while self.said.last().is_none_or(|of| of.stages == 0) {
             assert_eq!(self.load_next(0), Next::Loaded);

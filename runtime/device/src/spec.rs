@@ -35,7 +35,7 @@ pub enum Start<'a> {
     ///
     /// It says how far it is by [`Event::Readiness`], of each model in the order in which that becomes true:
     /// - With `stages: 0` first, of every model that comes in turn; these events are there when the device is, so that
-    ///   whoever polls until there is none knows of all.
+    ///   a caller that polls until there is none knows of all.
     /// - After each stage whose weights and code are there; a stage that needs nothing more than the ones before it may
     ///   be said with them. `stages` never falls.
     /// - `as_measured` is false as long as a solution that was chosen by measuring for one of these stages is not

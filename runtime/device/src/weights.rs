@@ -111,7 +111,7 @@ pub trait Loader: Send + 'static {
 /// How a start in turn goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Something was done that nobody need hear of.
+    /// Something was done that needs no report.
     Quiet,
     /// Something was done, and there is something to poll.
     Told,

@@ -23,7 +23,7 @@ impl Seals {
     pub const SHRINK: Self = Self(libc::F_SEAL_SHRINK);
     /// No process can begin to write to it, nor punch holes into it; existing writable mappings stay.
     pub const FUTURE_WRITE: Self = Self(libc::F_SEAL_FUTURE_WRITE);
-    /// Nobody can write to it, nor punch holes into it.
+    /// It can neither be written to nor have holes punched into it.
     pub const WRITE: Self = Self(libc::F_SEAL_WRITE);
     pub const SEAL: Self = Self(libc::F_SEAL_SEAL);
 

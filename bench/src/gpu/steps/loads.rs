@@ -171,7 +171,7 @@ fn start_rig(
     Ok(rig)
 }
 
-/// Times of a stage, by what happens beside it, and times of loads.
+/// Times of a stage, by what happens meanwhile, and times of loads.
 #[derive(Default)]
 struct Found {
     stages: [Vec<u64>; Beside::ALL.len()],

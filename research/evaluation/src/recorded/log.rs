@@ -26,7 +26,7 @@ pub struct Log {
     pub gone: Vec<(Instant, ClientId)>,
     /// When best-effort work was shed.
     pub holds: Vec<(Instant, Instant)>,
-    /// What devices said of their models while a start went on.
+    /// What devices could run of their models while a start went on.
     pub readiness: Vec<(Instant, Readiness)>,
     /// When it begins.
     pub begins: Instant,

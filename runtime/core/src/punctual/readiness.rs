@@ -34,7 +34,7 @@ const UNMEASURED: u64 = 4;
 /// Thousandths.
 const WHOLE: u64 = 1_000;
 
-/// What was said of one model.
+/// The last report about one model.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct ModelReadiness {
     /// How many of its first stages can run.
@@ -45,7 +45,7 @@ struct ModelReadiness {
     slowest: u64,
 }
 
-/// What devices said of all models.
+/// The last reports about all models.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Readiness(Box<[ModelReadiness]>);
 

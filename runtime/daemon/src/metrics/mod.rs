@@ -150,7 +150,7 @@ impl Metrics {
         self.clients[client.index()].ended(reason.into())
     }
 
-    /// A frame was read by its intake, which copied so many bytes of it.
+    /// A frame was read by its intake, which copied `copied_bytes` of it.
     pub fn prepared(&self, task: TaskId, copied_bytes: usize) {
         let task = &self.tasks[task.index()];
         count(&task.prepared);

@@ -59,7 +59,7 @@ pub(crate) struct Recovery {
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Arc<Mutex<Vec<DeviceError>>>,
     pub(crate) context: Option<Arc<Context>>,
-    /// What comes in turn while the device runs, and what is said of it.
+    /// What comes in turn while the device runs, and what is reported about it.
     pub(crate) in_turn: Option<InTurn>,
     pub(crate) board: Option<Arc<Board>>,
     pub(crate) left_out: LeftOut,

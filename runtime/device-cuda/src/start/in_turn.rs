@@ -28,7 +28,7 @@ use crate::weights::{LoadError, Weights};
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Bytes a second that are copied to the device at most while stages run one after the other without a gap: a fiftieth of
-/// an H200's bus, less of a board's memory. What a copy does to a stage beside it no GPU has measured yet (`punctual bench gpu`,
+/// an H200's bus, less of a board's memory. What a copy does to a stage that runs meanwhile no GPU has measured yet (`punctual bench gpu`,
 /// step `loads`).
 const BESIDE_STAGES_BYTES_PER_S: u64 = 1_000_000_000;
 
@@ -154,7 +154,7 @@ pub enum InTurnError {
 }
 
 impl InTurnError {
-    /// What is to be done about it, if the driver said it.
+    /// What follows from it, if the driver reported it.
     pub(crate) fn fault(&self) -> Option<DeviceError> {
         match self {
             Self::Weights(LoadError::Driver(error))

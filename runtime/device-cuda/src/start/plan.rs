@@ -96,7 +96,7 @@ impl DevicePlan {
             return self.weights.pack_all();
         };
         for (model, page) in in_turn::pages(order, &self.needs) {
-            // What cannot be packed is said when it is to be loaded.
+            // What cannot be packed is reported when its turn to be loaded comes.
             if !goes_on() || self.weights.pack(model, page).is_err() {
                 break;
             }

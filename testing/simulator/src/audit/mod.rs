@@ -44,7 +44,7 @@
 //! stages that cannot be called an overrun. In between nothing is claimed about its tasks, and its
 //! overruns excuse nothing but those beyond the longest of its window.
 //!
-//! A device may say that it can run only so much of a model (`Event::Readiness`). A frame is prepared only if its mandatory
+//! A device may say that it can run only a part of a model (`Event::Readiness`). A frame is prepared only if its mandatory
 //! exit can run, no stage is ordered that cannot, and a frame is refused as not ready only if it is not. While a task's
 //! mandatory exit does not run as it was measured, nothing is claimed about it; `punctual` runs such stages one by one.
 //!

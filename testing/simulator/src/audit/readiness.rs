@@ -21,7 +21,7 @@ struct Stages {
     measured: u8,
 }
 
-/// What the devices said of each model.
+/// The last report about each model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Loaded {
     stages: BTreeMap<u16, Stages>,

@@ -148,7 +148,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Takes the memory of a page that nobody has loaded yet; false if all of it is taken.
+    /// Takes the memory of a page that is not loaded yet; false if all of it is taken.
     pub(crate) fn take_one(&mut self) -> Result<bool, OsError> {
         let piece = self.taken.iter().position(|taken| !taken);
         piece.map_or(Ok(false), |piece| self.take(piece).map(|()| true))

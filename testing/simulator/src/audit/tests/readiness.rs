@@ -7,7 +7,7 @@ use punctual_core::{
 use super::bench::{Bench, at, plan};
 use crate::audit::{Invariant, Violation};
 
-/// What is found in a run of [`plan`] of which the first model can run so much at first, and all of it after 50 ms.
+/// What is found in a run of [`plan`] whose first model can run this part at first, and all of it after 50 ms.
 fn found(stages: u8, as_measured: bool, orders: fn(&mut Action)) -> Vec<Violation> {
     let config = plan();
     let mut bench = Bench::new(&config);
