@@ -136,7 +136,9 @@ impl Start {
             Moment::Ready => pipe.write_all(b"ready\n"),
             Moment::Over => pipe.write_all(b"over\n"),
         };
-        self.pipe = told.is_ok().then(|| pipe.into());
+        // Behind the last line comes the end of the pipe.
+        let goes_on = told.is_ok() && moment == Moment::Ready;
+        self.pipe = goes_on.then(|| pipe.into());
     }
 
     pub fn is_over(&self) -> bool {
