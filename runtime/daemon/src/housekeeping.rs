@@ -25,7 +25,7 @@ use crate::rate_limit::RateLimit;
 use crate::recorder::Trigger;
 use crate::report::{LatencyReport, ReportError, State, TaskReport};
 use crate::rt_events;
-use crate::start::Moment;
+use crate::start::{Moment, NAMED_MAX};
 use crate::threads::Threads;
 use crate::watchdog::Health;
 
@@ -411,7 +411,9 @@ impl Housekeeping {
             .observer
             .status(State::Terminated, &self.acceptor.report());
         if !matches!(reason, Reason::CannotStart(_)) {
-            for task in &report.tasks {
+            // Of the thousands that a pattern of packages may be, most were not asked.
+            let asked = |task: &&TaskReport| report.tasks.len() <= NAMED_MAX || task.submitted > 0;
+            for task in report.tasks.iter().filter(asked) {
                 say(&summary(task));
             }
             say(&DaemonEvent::Stopped { status });

@@ -15,6 +15,9 @@ use crate::metrics::{Metrics, TaskMetrics};
 use crate::report::{ModelFailureReport, StartReport, TaskStartReport};
 use crate::start_order;
 
+/// With more tasks than this, those of a pattern of packages, the log does not name each.
+pub const NAMED_MAX: usize = 64;
+
 /// What is told of the start, once each.
 pub struct Start {
     /// When the process began, in ns.
@@ -84,7 +87,8 @@ impl Start {
             let Some(ready_ns) = metrics.task(task).start.ready_ns() else {
                 continue;
             };
-            if std::mem::replace(&mut self.told[task.index()], true) {
+            let was_told = std::mem::replace(&mut self.told[task.index()], true);
+            if was_told || self.told.len() > NAMED_MAX {
                 continue;
             }
             news.push(DaemonEvent::TaskReady {

@@ -161,13 +161,16 @@ fn started(report: &Report) -> Option<String> {
         let ms = task.start.answered_ms?;
         Some(format!("{} {ms:.0}", task.name))
     });
-    let answered: Vec<String> = answered.collect();
+    let answered: Vec<String> = answered.take(FIRST_ANSWERS_MAX).collect();
     if !answered.is_empty() {
         line.push_str(&format!("; first answers after {}", answered.join(", ")));
     }
     line.push('\n');
     Some(line)
 }
+
+/// As many first answers as fit into a line.
+const FIRST_ANSWERS_MAX: usize = 8;
 
 /// Which daemon it is, what it does, and for how long.
 pub fn first_line(report: &Report, seconds: f64) -> String {
