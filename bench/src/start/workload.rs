@@ -113,7 +113,7 @@ impl Workload {
         };
         let files = packages.iter().flat_map(|package| {
             let package = folder.path(package);
-            [package.with_extension("profile.toml"), package]
+            [package.with_extension("profile.json"), package]
         });
         Ok(Self {
             kind,

@@ -73,6 +73,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "minutes of real time: bench/tests/prefix.rs",
     ),
     (
+        "bench start",
+        "minutes of real time: bench/tests/start.rs",
+    ),
+    (
         "bench wakeup",
         "minutes of real time: bench/tests/wakeup.rs",
     ),

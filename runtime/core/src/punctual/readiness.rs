@@ -7,7 +7,8 @@
 //!   than frames wait, and a request that waited for it would hold its buffer and keep its client waiting for nothing.
 //! - No budget holds of a stage that does not run as it was measured. A task whose mandatory exit runs as measured leaves such
 //!   stages out; any other is treated as a task of a demoted model (`demotion`), best-effort tasks as well, since P does not
-//!   hold either. As long as nothing is measured, C' is [`UNMEASURED`] times the budget.
+//!   hold either. As long as nothing is measured, C' is [`UNMEASURED`] times the budget. Slack for that may never come, so
+//!   a task without a deadline is not ready until its mandatory exit runs as measured: its frames would wait for ever.
 //!
 //! Usually a device says what it has before any frame comes, and then more and more. If it says less, open requests
 //! that cannot go on end: with the answer that they hold, or rejected.
@@ -169,9 +170,11 @@ impl Punctual {
 }
 
 impl TaskTable {
-    /// Whether its mandatory exit can run.
+    /// Whether its frames can be answered: its mandatory exit can run, and no frame without a deadline would wait for
+    /// slack that may never come.
     pub const fn is_ready(&self) -> bool {
-        self.ready > self.mandatory_exit.0
+        let may_wait_for_ever = self.unmeasured && self.deadline.is_none();
+        self.ready > self.mandatory_exit.0 && !may_wait_for_ever
     }
 
     /// Whether a stage is the last that can run at present.

@@ -205,12 +205,26 @@ fn further_stages_that_do_not_run_as_measured_are_left_out_and_take_no_promise_a
 
 #[test]
 fn best_effort_work_that_does_not_run_as_measured_runs_to_its_end_in_the_slack() {
-    let mut world = World::new(two(), Exact);
+    let mut config = two();
+    config.tasks[2].deadline = Some(ms(40));
+    let mut world = World::new(config, Exact);
     world.schedule(at(0), ready(1, 3, false));
     let gap = world.frame(2, at(1));
     world.run_until(at(18)).expect("no violation");
     assert_eq!(verdict(&world, gap), (at(3), Verdict::OnTime));
     assert_eq!(world.orders_of(Criticality::BestEffort).len(), 0);
+}
+
+#[test]
+fn a_frame_without_a_deadline_does_not_wait_for_slack_that_may_never_come() {
+    let mut world = World::new(two(), Exact);
+    world.schedule(at(0), ready(1, 3, false));
+    let refused = world.frame(2, at(1));
+    world.schedule(at(10), ready(1, 3, true));
+    let taken = world.frame(2, at(20));
+    world.run_until(at(60)).expect("no violation");
+    assert_eq!(verdict(&world, refused), (at(1), NOT_READY));
+    assert_eq!(reply(&world, taken).1.verdict, Verdict::OnTime);
 }
 
 #[test]

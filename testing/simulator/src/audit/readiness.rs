@@ -76,15 +76,16 @@ impl Auditor {
         }
     }
 
-    /// Whether a frame of a task can be answered: up to its mandatory exit, or by the whole network where a policy runs it
-    /// whole.
+    /// Whether a frame of a task can be answered: up to its mandatory exit, as measured if the task has no deadline; or by the
+    /// whole network where a policy runs it whole.
     pub(super) fn is_ready(&self, task: TaskId) -> bool {
         let own = self.task(task);
         if self.runs_whole {
             let stages = self.config.models[own.model.index()].stages.len();
             return usize::from(self.loaded.ready(own.model)) >= stages;
         }
-        self.all_mandatory(task, |model, stage| stage.0 < self.loaded.ready(model))
+        let has_end = own.deadline.is_some() || !self.is_unmeasured(task);
+        has_end && self.all_mandatory(task, |model, stage| stage.0 < self.loaded.ready(model))
     }
 
     /// Whether a task's mandatory exit does not run as it was measured.

@@ -156,7 +156,7 @@ fn drop_model(case: &mut Case, gone: usize) {
         task.config.model.0 -= u16::from(task.config.model.index() > gone);
     }
     scenario.faults.retain_mut(|fault| {
-        let Fault::ProfileLies { model, .. } = fault else {
+        let (Fault::ProfileLies { model, .. } | Fault::Loading { model, .. }) = fault else {
             return true;
         };
         let kept = model.index() != gone;
