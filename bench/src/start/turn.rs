@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use punctual_client::{Client, Crop, Lost, Options, now_ns};
 use punctual_platform::clock::sleep_until_ns;
+use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
 use serde::Serialize;
 use serde_json::Value;
@@ -189,13 +190,16 @@ fn connected(socket: &Path, task: &Task, limit_ns: u64) -> Result<Client, TurnEr
     Err(TurnError::NoAnswer { task: task.name })
 }
 
+/// Much more than the report of a few tasks takes.
+const REPORT_BYTES_MAX: u64 = 16 << 20;
+
 /// What the report tells in addition. An older daemon's has none of it.
 fn reported(path: &Path) -> Result<Vec<Moment>, TurnError> {
     let file = |source| TurnError::File {
         path: path.to_owned(),
         source,
     };
-    let text = std::fs::read_to_string(path).map_err(file)?;
+    let text = read::text(path, REPORT_BYTES_MAX).map_err(file)?;
     let report: Value = serde_json::from_str(&text).map_err(|error| file(error.into()))?;
     let tasks = report["tasks"].as_array();
     let moments = tasks.into_iter().flatten().flat_map(|task| {
@@ -212,7 +216,7 @@ fn reported(path: &Path) -> Result<Vec<Moment>, TurnError> {
 
 /// Has the kernel drop what it keeps of a file.
 fn forget(path: &Path) -> Result<(), TurnError> {
-    let forgotten = File::open(path).and_then(|file| {
+    let forgotten = read::open(path).and_then(|file| {
         file.sync_all()?;
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).map_err(io::Error::from)
     });

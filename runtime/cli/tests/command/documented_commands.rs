@@ -72,10 +72,7 @@ const NOT_RUN: &[(&str, &str)] = &[
         "bench prefix",
         "minutes of real time: bench/tests/prefix.rs",
     ),
-    (
-        "bench start",
-        "minutes of real time: bench/tests/start.rs",
-    ),
+    ("bench start", "minutes of real time: bench/tests/start.rs"),
     (
         "bench wakeup",
         "minutes of real time: bench/tests/wakeup.rs",

@@ -94,29 +94,25 @@ impl<'n> Packer<'n> {
     /// Whether two pages are packed from the same values, in the same places. Nothing is packed for it.
     #[must_use]
     pub fn is_same(&self, page: usize, other: &Packer<'_>, others: usize) -> bool {
+        // Where in its page a piece lies, whichever page that is.
+        let unpaged = |piece| Piece { page: 0, ..piece };
         let (mut own, mut theirs) = (self.pieces_of(page), other.pieces_of(others));
         loop {
             match (own.next(), theirs.next()) {
                 (None, None) => return true,
-                (Some(own), Some(theirs)) if self.is_same_piece(own, other, theirs) => {}
+                (Some((own, piece)), Some((theirs, at)))
+                    if unpaged(piece) == unpaged(at) && self.packs_as(own, other, theirs) => {}
                 _ => return false,
             }
         }
     }
 
-    fn is_same_piece(
-        &self,
-        (operator, piece): (&Operator, Piece),
-        other: &Packer<'_>,
-        (others, theirs): (&Operator, Piece),
-    ) -> bool {
-        let place = |piece| Piece { page: 0, ..piece };
-        place(piece) == place(theirs)
-            && Content::of(&self.network, operator)
-                .zip(Content::of(&other.network, others))
-                .is_some_and(|(own, theirs)| {
-                    own.is_packed_as(&self.network, &theirs, &other.network)
-                })
+    /// Whether an operator's weights are packed as those of another network's operator.
+    fn packs_as(&self, operator: &Operator, other: &Packer<'_>, others: &Operator) -> bool {
+        let own = Content::of(&self.network, operator);
+        let theirs = Content::of(&other.network, others);
+        own.zip(theirs)
+            .is_some_and(|(own, theirs)| own.is_packed_as(&self.network, &theirs, &other.network))
     }
 
     /// A number that pages have in common which are the [same](Self::is_same), and few others: what is used of it, and the
