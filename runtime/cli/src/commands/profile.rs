@@ -2,7 +2,7 @@
 
 mod field;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 
@@ -326,7 +326,7 @@ impl Run<'_> {
     {
         let mut jobs: Vec<Job> = Vec::new();
         // Of a pattern's packages the first of each kind is measured: the others take the same time.
-        let mut measured = HashSet::new();
+        let mut measured = BTreeSet::new();
         for wanted in self.packages {
             let mut sizes = wanted.on(device);
             if are_wanted(&sizes) {
