@@ -51,9 +51,14 @@ pub struct Rejected {
     /// Best-effort work was given up.
     #[serde(default)]
     pub shedding: u64,
-    /// Its network was not loaded yet.
-    #[serde(default)]
+    /// Its network was not loaded yet. Left out if there is none, so that hashes of earlier runs hold.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub not_ready: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Rejected {
