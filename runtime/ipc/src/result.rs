@@ -447,10 +447,10 @@ mod tests {
     }
 
     #[test]
-    fn there_are_eighteen_verdicts() {
+    fn codes_without_a_meaning_are_no_verdicts() {
         let count = (0..=255_u8)
             .flat_map(|v| (0..=255_u8).filter_map(move |r| Verdict::from_codes(v, r)))
             .count();
-        assert_eq!(count, 18);
+        assert_eq!(count, 19);
     }
 }
