@@ -1,5 +1,6 @@
 //! What a device is started with: models, partitions, request buffers.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use punctual_core::{BATCH_MAX, ModelId};
@@ -53,7 +54,46 @@ pub enum Start<'a> {
     /// [`Event::Readiness`]: punctual_core::Event::Readiness
     /// [`SubmitError::StageNotReady`]: crate::SubmitError::StageNotReady
     /// [`LoadFailure`]: crate::weights::LoadFailure
-    InTurn(&'a [StartStep]),
+    InTurn {
+        steps: &'a [StartStep],
+        /// What it writes at most while stages run one after the other without a gap; none: what the device takes for
+        /// harmless.
+        rate: Option<LoadRate>,
+    },
+}
+
+impl<'a> Start<'a> {
+    /// In turn, at the device's own rate.
+    #[must_use]
+    pub const fn in_turn(steps: &'a [StartStep]) -> Self {
+        Self::InTurn { steps, rate: None }
+    }
+
+    /// The rate that was asked for.
+    #[must_use]
+    pub const fn rate(self) -> Option<LoadRate> {
+        match self {
+            Self::Whole => None,
+            Self::InTurn { rate, .. } => rate,
+        }
+    }
+}
+
+/// How fast a start in turn goes on beside stages, in 10^6 bytes a second: what it writes takes memory bandwidth from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadRate(NonZeroU32);
+
+impl LoadRate {
+    #[must_use]
+    pub const fn of_mb_per_s(mb_per_s: NonZeroU32) -> Self {
+        Self(mb_per_s)
+    }
+
+    /// When the next piece is due, in ns, if one of `bytes` was begun at `begun_ns`.
+    #[must_use]
+    pub const fn due_ns(self, begun_ns: u64, bytes: u64) -> u64 {
+        begun_ns.saturating_add(bytes.saturating_mul(1_000) / self.0.get() as u64)
+    }
 }
 
 /// A step of a start in turn: load a model's first stages, as far as earlier steps have not.
@@ -306,7 +346,7 @@ impl DeviceSpec<'_> {
     }
 
     fn validate_start(&self) -> Result<(), SpecError> {
-        let Start::InTurn(steps) = self.start else {
+        let Start::InTurn { steps, .. } = self.start else {
             return Ok(());
         };
         let models = self.models.len();
@@ -400,12 +440,13 @@ mod tests {
             model: ModelId(model),
             stages: 1,
         };
+        let steps = [step(3)];
         let spec = DeviceSpec {
             models: &[],
             partitions: &[],
             request_buffers: 1,
             cache: None,
-            start: Start::InTurn(&[step(3)]),
+            start: Start::in_turn(&steps),
         };
         let unknown = SpecError::StartsUnknown {
             model: ModelId(3),

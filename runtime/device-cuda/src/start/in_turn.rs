@@ -5,11 +5,12 @@
 //! runs: loading one may have the driver wait for the device.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use punctual_core::ModelId;
 use punctual_cuda_kernels::Module as Unit;
-use punctual_device::{DeviceSpec, Start};
+use punctual_device::{DeviceSpec, LoadRate, Start};
 use punctual_platform::Doorbell;
 use thiserror::Error;
 
@@ -27,10 +28,10 @@ use crate::weights::{LoadError, Weights};
 /// How long a module waits for a gap. A device that is never idle would have general kernels for ever otherwise.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Bytes a second that are copied to the device at most while stages run one after the other without a gap: a fiftieth of
-/// an H200's bus, less of a board's memory. What a copy does to a stage that runs meanwhile no GPU has measured yet (`punctual bench gpu`,
-/// step `loads`).
-const BESIDE_STAGES_BYTES_PER_S: u64 = 1_000_000_000;
+/// What is copied to the device while stages run one after the other without a gap, where the manifest does not say: a
+/// fiftieth of an H200's bus, less of a board's memory. What a copy does to a stage that runs meanwhile no GPU has measured yet
+/// (`punctual bench gpu`, step `loads`).
+pub(crate) const BESIDE_STAGES: LoadRate = LoadRate::of_mb_per_s(NonZeroU32::new(1_000).unwrap());
 
 /// What a stage needs before it can run.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +115,7 @@ impl LeftOut {
 /// In which order stages are loaded: by the steps, then what they do not name, pinned models first. None: all before the
 /// device is there.
 pub(crate) fn order(spec: &DeviceSpec<'_>, needs: &Needs) -> Option<Box<[StageOf]>> {
-    let Start::InTurn(steps) = spec.start else {
+    let Start::InTurn { steps, .. } = spec.start else {
         return None;
     };
     let models = || (0..needs.len()).map(|model| (model, usize::MAX));
@@ -202,6 +203,7 @@ pub(crate) struct InTurn {
     stages: Box<[u8]>,
     /// Since when a module waits for a gap.
     waits_since_ns: Option<u64>,
+    rate: LoadRate,
     /// When the next page may be copied, also if stages run.
     copy_due_ns: u64,
 }
@@ -233,6 +235,7 @@ impl InTurn {
             loaded: BTreeSet::from([Unit::General]),
             left_out: LeftOut::default(),
             waits_since_ns: None,
+            rate: device_plan.rate,
             copy_due_ns: 0,
         };
         in_turn.look_at_first();
@@ -308,8 +311,7 @@ impl InTurn {
             };
             let copied = weights.bring_in_page(at.model, page as usize);
             copied.map_err(|error| self.give_up(at, error.into()))?;
-            let bytes = weights.page_bytes() as u64;
-            self.copy_due_ns = now_ns + bytes * 1_000_000_000 / BESIDE_STAGES_BYTES_PER_S;
+            self.copy_due_ns = self.rate.due_ns(now_ns, weights.page_bytes() as u64);
         }
         self.first.pages.remove(&page);
         Ok(Next::Loaded)
