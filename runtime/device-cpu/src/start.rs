@@ -227,6 +227,7 @@ impl Starter {
             model,
             stages,
             as_measured: ready.iter().all(|stage| stage.prepared.is_set()),
+            stays_general: false,
         };
         if let Some(told) = &mut self.told {
             told.tell(readiness);
@@ -276,6 +277,7 @@ impl Told {
                 model,
                 stages: 0,
                 as_measured: false,
+                stays_general: false,
             })
             .collect();
         for (none, _) in last.iter().zip(loads).filter(|(_, load)| load.is_some()) {

@@ -44,6 +44,7 @@ pub enum Start<'a> {
     ///   at the end: so what mandatory stages need, named first, is there before the rest is loaded. It may become
     ///   false again with a further stage. The last event of a model that was loaded says all of its stages,
     ///   `as_measured`.
+    /// - `stays_general` is true once such a solution cannot be loaded: the general one stays for as long as the device serves.
     ///
     /// An action of a stage that is not there is refused ([`SubmitError::StageNotReady`]). If something of a model
     /// cannot be loaded, a [`LoadFailure`] says why; the model stays at the stages that it has, and the others go on.

@@ -152,6 +152,7 @@ fn a_stage_that_could_not_be_loaded_is_refused_and_the_one_before_it_answers() {
             model,
             stages,
             as_measured,
+            stays_general: false,
         });
         assert_eq!(next_event(&mut device, &bell), said);
     }

@@ -84,6 +84,7 @@ fn at(model: ModelId, stages: u8, as_measured: bool) -> Readiness {
         model,
         stages,
         as_measured,
+        stays_general: false,
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use punctual_core::ModelId;
+use punctual_core::{ModelId, Readiness};
 use punctual_cuda_kernels::Module as Unit;
 use punctual_device::{DeviceSpec, LoadRate, Start};
 use punctual_platform::Doorbell;
@@ -104,11 +104,21 @@ impl LeftOut {
     pub(crate) fn say_all_others(&self, needs: &Needs, board: &Board) {
         let models = needs.iter().enumerate();
         for (model, stages) in models.filter(|(model, _)| !self.has_model(*model)) {
-            let as_measured = stages
-                .iter()
-                .all(|stage| stage.units.is_disjoint(&self.units));
-            board.say(model, stages.len() as u8, as_measured);
+            let stays_general = self.stays_general(stages);
+            board.say(Readiness {
+                model: ModelId(model as u16),
+                stages: stages.len() as u8,
+                as_measured: !stays_general,
+                stays_general,
+            });
         }
+    }
+
+    /// Whether other modules do for good the work of some that these stages want.
+    fn stays_general(&self, stages: &[StageNeeds]) -> bool {
+        !stages
+            .iter()
+            .all(|stage| stage.units.is_disjoint(&self.units))
     }
 }
 
@@ -335,11 +345,10 @@ impl InTurn {
         if let Err(error) = self.load(unit) {
             self.counters.not_loaded.add(1);
             self.left_out.units.insert(unit);
+            self.say_all();
             return Err((model, error));
         }
-        for model in 0..self.stages.len() {
-            self.say(model);
-        }
+        self.say_all();
         Ok(Next::Loaded)
     }
 
@@ -359,6 +368,10 @@ impl InTurn {
         self.look_at_first();
     }
 
+    fn say_all(&self) {
+        (0..self.stages.len()).for_each(|model| self.say(model));
+    }
+
     /// Says how much of a model is there.
     fn say(&self, model: usize) {
         let stages = self.stages[model];
@@ -366,7 +379,12 @@ impl InTurn {
         let as_measured = there
             .iter()
             .all(|stage| stage.units.is_subset(&self.loaded));
-        self.board.say(model, stages, as_measured);
+        self.board.say(Readiness {
+            model: ModelId(model as u16),
+            stages,
+            as_measured,
+            stays_general: self.left_out.stays_general(there),
+        });
     }
 
     /// Something of a model cannot be loaded: it stays as it is.
