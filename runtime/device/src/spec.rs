@@ -234,7 +234,6 @@ pub enum SpecError {
     /// A step of the start loads a model that there is not.
     #[error("the start loads model {}, and there are {models}: name one of them", .model.0)]
     StartsUnknown {
-        /// Which model.
         model: ModelId,
         /// How many there are.
         models: usize,
@@ -247,12 +246,7 @@ pub enum SpecError {
     NoCores(String),
     /// A partition names a core twice.
     #[error("partition `{partition}` names core {core} twice")]
-    CoreTwice {
-        /// Which core.
-        core: usize,
-        /// Which partition.
-        partition: String,
-    },
+    CoreTwice { core: usize, partition: String },
     /// One leader cannot have two priorities.
     #[error(
         "partitions `{first}` and `{second}` share the leader on core {core} and have different priorities: give both \
@@ -280,11 +274,8 @@ pub enum SpecError {
     /// More than ids can name.
     #[error("{count} {part}s; the limit is {limit}")]
     TooMany {
-        /// Of what.
         part: Part,
-        /// How many.
         count: usize,
-        /// The most.
         limit: usize,
     },
 }
@@ -292,11 +283,8 @@ pub enum SpecError {
 /// A part of a spec, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A model.
     Model,
-    /// A partition.
     Partition,
-    /// A request buffer.
     RequestBuffer,
 }
 
