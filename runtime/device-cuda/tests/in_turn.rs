@@ -12,7 +12,6 @@ use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, Readiness, RequestId,
     StageId, Window,
 };
-use punctual_device::weights::LoadFailure;
 use punctual_device::{
     CacheSpec, Device, DeviceSpec, HostedDevice, LoadRate, ModelSpec, Start, StartStep, SubmitError,
 };
@@ -340,10 +339,10 @@ fn a_module_that_cannot_be_loaded_stays_replaced_and_is_said() {
     }
     let mut device = start(emulator, &[&network], &[]);
     let failures = device.shell_mut().load_failures().expect("not taken yet");
-    let LoadFailure { model, reason } = failures.recv().expect("it is said");
-    assert_eq!(model, ModelId(0));
-    let reason = reason.downcast_ref().expect("of a start in turn");
-    assert!(matches!(reason, InTurnError::Module { .. }), "{reason}");
+    let failure = failures.recv().expect("it is said");
+    assert_eq!((failure.model, failure.stays_general), (ModelId(0), true));
+    let reason = failure.reason.downcast_ref().expect("of a start in turn");
+    assert!(matches!(reason, InTurnError::Replacement(_)), "{reason}");
     let mut last = readiness(&mut device);
     while usize::from(last.stages) < network.stages.len() {
         last = readiness(&mut device);
@@ -367,7 +366,8 @@ fn a_model_whose_weights_cannot_be_loaded_stays_as_it_is_and_the_others_go_on() 
     emulator.fail_call(COPY, 0, 1);
     let mut device = start(emulator, &[&first, &second], &[]);
     let failures = device.shell_mut().load_failures().expect("not taken yet");
-    assert_eq!(failures.recv().expect("it is said").model, ModelId(0));
+    let failure = failures.recv().expect("it is said");
+    assert_eq!((failure.model, failure.stays_general), (ModelId(0), false));
     let mut said = Vec::new();
     let all = second.stages.len() as u8;
     while !said

@@ -156,12 +156,19 @@ pub(crate) fn pages(order: &[StageOf], needs: &Needs) -> impl Iterator<Item = (u
 pub enum InTurnError {
     #[error(transparent)]
     Weights(#[from] LoadError),
-    #[error("module {unit}: {error}")]
-    Module {
-        /// Its name.
-        unit: &'static str,
-        error: KernelError,
-    },
+    #[error(transparent)]
+    Module(ModuleError),
+    /// Of one whose work others go on to do.
+    #[error("{0}; other kernels go on to do its work")]
+    Replacement(ModuleError),
+}
+
+/// Why a module is not there.
+#[derive(Debug, Error)]
+#[error("module {unit}: {error}")]
+pub struct ModuleError {
+    unit: &'static str,
+    error: KernelError,
 }
 
 impl InTurnError {
@@ -169,10 +176,14 @@ impl InTurnError {
     pub(crate) fn fault(&self) -> Option<DeviceError> {
         match self {
             Self::Weights(LoadError::Driver(error))
-            | Self::Module {
+            | Self::Module(ModuleError {
                 error: KernelError::Driver(error),
                 ..
-            } => Some(DeviceError::from(*error)),
+            })
+            | Self::Replacement(ModuleError {
+                error: KernelError::Driver(error),
+                ..
+            }) => Some(DeviceError::from(*error)),
             _ => None,
         }
     }
@@ -292,7 +303,8 @@ impl InTurn {
         }
         self.waits_since_ns = None;
         let unit = self.first.units.pop_first().expect("one is left");
-        self.load(unit).map_err(|error| self.give_up(at, error))?;
+        let loaded = self.load(unit).map_err(InTurnError::Module);
+        loaded.map_err(|error| self.give_up(at, error))?;
         Ok(Next::Loaded)
     }
 
@@ -327,11 +339,11 @@ impl InTurn {
         Ok(Next::Loaded)
     }
 
-    fn load(&mut self, unit: Unit) -> Result<(), InTurnError> {
+    fn load(&mut self, unit: Unit) -> Result<(), ModuleError> {
         let kernels = &self.place.installation.kernels;
         let loaded = kernels.load(&self.place.context, unit);
         let unit_name = unit.name();
-        loaded.map_err(|error| InTurnError::Module {
+        loaded.map_err(|error| ModuleError {
             unit: unit_name,
             error,
         })?;
@@ -346,7 +358,7 @@ impl InTurn {
             self.counters.not_loaded.add(1);
             self.left_out.units.insert(unit);
             self.say_all();
-            return Err((model, error));
+            return Err((model, InTurnError::Replacement(error)));
         }
         self.say_all();
         Ok(Next::Loaded)
