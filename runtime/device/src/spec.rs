@@ -80,7 +80,7 @@ impl<'a> Start<'a> {
     }
 }
 
-/// How fast a start in turn goes on beside stages, in 10^6 bytes a second: what it writes takes memory bandwidth from them.
+/// How fast a start in turn goes on while stages run, in 10^6 bytes a second: what it writes takes memory bandwidth from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadRate(NonZeroU32);
 

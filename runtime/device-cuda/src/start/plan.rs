@@ -37,7 +37,7 @@ pub(crate) struct DevicePlan {
     pub(crate) needs: Needs,
     /// In which order stages come while the device serves; none: everything is there before.
     pub(crate) order: Option<Box<[StageOf]>>,
-    /// How fast they come beside stages that run.
+    /// How fast they come while stages run.
     pub(crate) rate: LoadRate,
 }
 

@@ -46,7 +46,7 @@ pub struct Plan {
     /// machine has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_latency: Option<Nanos>,
-    /// What a start writes beside stages that run, in 10^6 bytes a second; none: what each device takes for harmless.
+    /// What a start writes while stages run, in 10^6 bytes a second; none: what each device takes for harmless.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_mb_per_s: Option<NonZeroU32>,
     pub recorder: RecorderPlan,
