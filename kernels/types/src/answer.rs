@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Each output begins at a multiple of this many bytes of its area: a cache line.
 pub const OUTPUT_ALIGNMENT: u32 = 64;
 pub const AREA_BYTES_MAX: u32 = 64 << 20;
+/// The most that a client is told of its answers: names of tasks, classes and outputs.
+pub const DESCRIPTION_BYTES_MAX: u32 = 4 << 20;
 /// An area begins with a head: for each of its halves a u32, how many values of its last answer are not finite.
 pub const AREA_HEAD_BYTES: u32 = 64;
 

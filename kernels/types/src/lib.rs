@@ -26,7 +26,9 @@ mod view;
 mod window;
 
 pub use activation::Activation;
-pub use answer::{AREA_BYTES_MAX, AREA_HEAD_BYTES, AnswerKind, OUTPUT_ALIGNMENT};
+pub use answer::{
+    AREA_BYTES_MAX, AREA_HEAD_BYTES, AnswerKind, DESCRIPTION_BYTES_MAX, OUTPUT_ALIGNMENT,
+};
 pub use attention::HEAD_CHANNELS_MAX;
 pub use cell::{Cell, HIDDEN_UNITS_MAX};
 pub use detection::{

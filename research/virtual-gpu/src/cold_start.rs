@@ -131,7 +131,7 @@ impl Order {
     const fn start(self) -> Start<'static> {
         match self {
             Self::Reactive | Self::EverythingFirst | Self::Whole => Start::Whole,
-            Self::InTurn | Self::Reuse => Start::InTurn(&[]),
+            Self::InTurn | Self::Reuse => Start::in_turn(&[]),
         }
     }
 

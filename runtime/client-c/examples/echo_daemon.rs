@@ -1,7 +1,7 @@
 //! The least that a daemon can do, as a process: for tests of client libraries that want to kill it.
 //! Answers each frame with its first pixel as the class; ends when its standard input does.
 //!
-//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [nv12|gray16|tensor|outputs|each-exit|detections]]
+//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [nv12|gray16|tensor|outputs|each-exit|detections|two-tasks]]
 
 #[path = "../../client/tests/echo_daemon/mod.rs"]
 mod echo_daemon;
@@ -21,7 +21,7 @@ fn main() -> std::io::Result<()> {
     };
     let (width, height) = (side(0, 64)?, side(1, 48)?);
     let format = match sides.get(2).map(String::as_str) {
-        None | Some("outputs" | "each-exit" | "detections") => PixelFormat::Rgb8,
+        None | Some("outputs" | "each-exit" | "detections" | "two-tasks") => PixelFormat::Rgb8,
         Some("nv12") => PixelFormat::Nv12,
         Some("gray16") => PixelFormat::Gray16,
         Some("tensor") => PixelFormat::Tensor,
@@ -38,6 +38,7 @@ fn main() -> std::io::Result<()> {
         Some("outputs") => EchoDaemon::start_giving_outputs,
         Some("each-exit") => EchoDaemon::start_giving_each_exit,
         Some("detections") => EchoDaemon::start_giving_detections,
+        Some("two-tasks") => EchoDaemon::start_with_two_tasks,
         _ => EchoDaemon::start_at,
     };
     let daemon = start(

@@ -76,6 +76,8 @@ typedef int32_t punctual_status;
 #define PUNCTUAL_ERROR_VECTOR (-11)
 /* A tensor or a size does not go with the head (punctual_decode.h). */
 #define PUNCTUAL_ERROR_DECODE (-12)
+/* The connection has no task of this name. */
+#define PUNCTUAL_ERROR_TASK (-13)
 
 /* Pixel formats. */
 #define PUNCTUAL_RGB8 1
@@ -240,7 +242,11 @@ typedef struct punctual_result {
     uint8_t not_finite;
     /* 1 if this is the verdict; 0 if another result of the same sequence follows: a deeper answer, or the verdict. */
     uint8_t is_final;
-    uint8_t reserved[7];
+    uint8_t unused;
+    /* Where the connection is of several tasks (punctual_set_task), the number of the one that the frame was for; 0: the
+     * one of the options, or no daemon answered. */
+    uint16_t task;
+    uint8_t reserved[4];
 } punctual_result;
 
 /* punctual_tensor.element */
@@ -320,6 +326,15 @@ punctual_status punctual_give_back(punctual_client *client, const punctual_slot_
 punctual_status punctual_set_vector(punctual_client *client, const punctual_slot_t *slot,
                                     const char *name, const float *values, size_t count);
 
+/* Says which task the frame in `slot` is for, where a [[task]] of the manifest is for many packages: its tasks share one
+ * connection. Otherwise a frame is for the task of the options. To be said for each frame. */
+punctual_status punctual_set_task(punctual_client *client, const punctual_slot_t *slot, const char *name);
+/* How many tasks the connection's frames can be for; 0: only the one of the options. */
+uint32_t punctual_task_count(const punctual_client *client);
+/* Copies the name of a task, by its number from 1 to punctual_task_count, to `name`, of which `size` bytes can be written,
+ * and a zero; PUNCTUAL_NOTHING if there is none. Numbers are those of the present connection. */
+punctual_status punctual_task_name(const punctual_client *client, uint32_t task, char *name, size_t size);
+
 /* Keeps the memory of a slot mapped until punctual_let_go, even after the slot is submitted and the
  * client closed: for languages with a garbage collector, in which references to an old frame may
  * remain. Such a reference reads the slot's present content. */
@@ -370,6 +385,9 @@ void punctual_release_outputs(punctual_outputs *outputs);
  * has no name. */
 punctual_status punctual_class_name(const punctual_client *client, uint32_t class_index, char *name,
                                     size_t size);
+/* The same of another task of the connection, by its number: that of a result is its `task`. */
+punctual_status punctual_class_name_of(const punctual_client *client, uint32_t task, uint32_t class_index,
+                                       char *name, size_t size);
 
 /* A descriptor for poll, epoll or an event loop, the same for the client's whole life: readable when
  * punctual_try_verdict or punctual_try_answer may have something to do, so for answers before verdicts too. Before each

@@ -95,7 +95,9 @@ pub struct Outcome {
     pub outputs: u8,
     pub not_finite: u8,
     pub is_final: u8,
-    pub reserved: [u8; 7],
+    pub unused: u8,
+    pub task: u16,
+    pub reserved: [u8; 4],
 }
 
 pub const RANK_MAX: usize = 8;
@@ -195,7 +197,9 @@ impl From<&Response> for Outcome {
             outputs: u8::try_from(outputs).unwrap_or(u8::MAX),
             not_finite: u8::from(answer.is_some_and(|answer| answer.not_finite)),
             is_final: u8::from(record.is_final),
-            reserved: [0; 7],
+            unused: 0,
+            task: response.task(),
+            reserved: [0; 4],
         }
     }
 }

@@ -5,8 +5,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_client::{
-    Claim, Client, Crop, Outputs, Response, SlotMemory, Stream, StreamSlot, StreamTerms, Tensor,
-    View,
+    Claim, Client, Crop, Description, Outputs, Response, SlotMemory, Stream, StreamSlot,
+    StreamTerms, Tensor, View,
 };
 
 use crate::abi::{self, Outcome, RANK_MAX, Request, SlotView, TensorView};
@@ -172,6 +172,16 @@ impl HeldSlots {
         Ok(())
     }
 
+    fn set_task(&mut self, token: u64, name: &str) -> Result<(), Error> {
+        let held = self.slots.iter_mut().find(|(held, _)| *held == token);
+        match held {
+            Some((_, HeldSlot::Claim(claim))) => claim.set_task(name)?,
+            Some((_, HeldSlot::Slot(slot))) => slot.set_task(name)?,
+            None => return Err(Error::Slot(token)),
+        }
+        Ok(())
+    }
+
     fn memory(&self, token: u64) -> Result<SlotMemory, Error> {
         let held = self.slots.iter().find(|(held, _)| *held == token);
         let memory = held.and_then(|(_, slot)| match slot {
@@ -316,6 +326,11 @@ impl Handle {
         lock(&self.held).set_vector(token, name, values)
     }
 
+    /// Says which task the frame in a slot that the program holds is for.
+    pub fn set_task(&self, token: u64, name: &str) -> Result<(), Error> {
+        lock(&self.held).set_task(token, name)
+    }
+
     /// The outputs of the result that the program got last, or of the callback's, if it is this one.
     pub fn take_outputs(&self, of: &Outcome) -> Option<TakenOutputs> {
         let take = |last: &Mutex<Option<Last>>| {
@@ -335,12 +350,32 @@ impl Handle {
         view(&self.last).or_else(|| view(&self.told))
     }
 
-    pub fn class_name(&self, class: usize) -> Option<String> {
-        let description = match &self.kind {
+    fn description(&self) -> Arc<Description> {
+        match &self.kind {
             Kind::Asked(client) => Arc::clone(lock(client).description()),
             Kind::Told(stream, _) => stream.description(),
-        };
-        description.classes.get(class).cloned()
+        }
+    }
+
+    pub fn task_count(&self) -> u16 {
+        self.description().task_count()
+    }
+
+    /// The name of a task of the connection, by its number from 1.
+    pub fn task_name(&self, task: u32) -> Option<String> {
+        let description = self.description();
+        let tasks = &description.tasks.as_ref()?.tasks;
+        let task = tasks.get((task as usize).checked_sub(1)?)?;
+        Some(task.name.clone())
+    }
+
+    /// The name of a class of a task, by its number; 0: the one that the client asked for.
+    pub fn class_name(&self, task: u32, class: usize) -> Option<String> {
+        let description = self.description();
+        let task = u16::try_from(task).ok()?;
+        let is_known = task <= description.task_count();
+        let described = is_known.then(|| description.of_task(task))?;
+        described.classes.get(class).cloned()
     }
 
     /// Keeps the memory of a slot that the program holds.

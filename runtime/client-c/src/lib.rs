@@ -341,6 +341,41 @@ pub unsafe extern "C" fn punctual_set_vector(
     unsafe { with(client, body) }
 }
 
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_set_task(
+    client: *mut Handle,
+    slot: *const SlotView,
+    name: *const c_char,
+) -> Status {
+    let body = |handle: &Handle| {
+        // SAFETY: as the header says.
+        let (slot, name) = unsafe { (given(slot, "slot")?, text(name, "name")?) };
+        let name = name.to_str().map_err(|_| Error::Argument("name"))?;
+        handle.set_task(slot.token, name)?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_task_count(client: *const Handle) -> u32 {
+    // SAFETY: as the header says.
+    let count = unsafe { client.as_ref() }.map_or(0, Handle::task_count);
+    count.into()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_task_name(
+    client: *const Handle,
+    task: u32,
+    name: *mut c_char,
+    size: usize,
+) -> Status {
+    // SAFETY: as the header says.
+    unsafe { copy_name(client, name, size, |handle| handle.task_name(task)) }
+}
+
 /// More numbers than any vector has.
 const NUMBERS_MAX: usize = 1 << 16;
 
@@ -438,11 +473,37 @@ pub unsafe extern "C" fn punctual_class_name(
     name: *mut c_char,
     size: usize,
 ) -> Status {
+    let found = |handle: &Handle| handle.class_name(0, class_index as usize);
+    // SAFETY: as the header says.
+    unsafe { copy_name(client, name, size, found) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_class_name_of(
+    client: *const Handle,
+    task: u32,
+    class_index: u32,
+    name: *mut c_char,
+    size: usize,
+) -> Status {
+    let found = |handle: &Handle| handle.class_name(task, class_index as usize);
+    // SAFETY: as the header says.
+    unsafe { copy_name(client, name, size, found) }
+}
+
+/// # Safety
+/// As for [`punctual_class_name`].
+unsafe fn copy_name(
+    client: *const Handle,
+    name: *mut c_char,
+    size: usize,
+    find: impl FnOnce(&Handle) -> Option<String>,
+) -> Status {
     let body = |handle: &Handle| {
         if name.is_null() {
             return Err(Error::Argument("name"));
         }
-        let Some(found) = handle.class_name(class_index as usize) else {
+        let Some(found) = find(handle) else {
             return Ok(NOTHING);
         };
         if found.len() >= size {

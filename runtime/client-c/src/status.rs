@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_client::{Lost, SubmitError, VectorError, Verdict};
+use punctual_client::{Lost, NoSuchTask, SubmitError, VectorError, Verdict};
 use punctual_decode::DecodeError;
 
 /// `punctual_status`: `PUNCTUAL_OK`, `PUNCTUAL_NOTHING` or one of [`Error`]'s.
@@ -42,6 +42,8 @@ pub enum Error {
     Submit(#[from] SubmitError),
     #[error(transparent)]
     Vector(#[from] VectorError),
+    #[error(transparent)]
+    Task(#[from] NoSuchTask),
     /// A name that does not fit.
     #[error("a name of {0} bytes and a zero, there is less room")]
     Room(usize),
@@ -95,6 +97,7 @@ impl Error {
             Self::Internal(_) => -10,
             Self::Vector(_) | Self::Submit(SubmitError::VectorNotSet(_)) => -11,
             Self::NotFloats(_) | Self::Rank { .. } | Self::Decode(_) => -12,
+            Self::Task(_) => -13,
         }
     }
 }
@@ -130,6 +133,7 @@ const MEANINGS: &[(Status, &CStr)] = &[
         c"a vector is missing, or of another name, length or value",
     ),
     (-12, c"a tensor or a size does not go with the head"),
+    (-13, c"the connection has no task of this name"),
 ];
 
 #[must_use]

@@ -103,6 +103,8 @@ fn ours() -> BTreeMap<String, i64> {
         outputs,
         not_finite,
         is_final,
+        unused,
+        task,
         reserved
     );
     layout!(

@@ -127,6 +127,27 @@ fn programs_take_keep_and_release_the_tensors_of_their_answers() {
 }
 
 #[test]
+fn programs_ask_each_task_of_one_connection() {
+    for compiler in [Compiler::C, Compiler::Cpp] {
+        let Some(program) = compiler.build("tasks.c", Linking::Shared) else {
+            continue;
+        };
+        for way in ["verdict", "callback"] {
+            let name = format!("punctual-c-tasks-{}-{way}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            let daemon = EchoDaemon::start_with_two_tasks(path, terms());
+            let output = Command::new(&program)
+                .arg(daemon.path())
+                .arg(way)
+                .env("LD_LIBRARY_PATH", libraries())
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{way}: {output:?}");
+        }
+    }
+}
+
+#[test]
 fn programs_get_the_answers_before_their_verdicts_and_the_newest_at_any_time() {
     for compiler in [Compiler::C, Compiler::Cpp] {
         let Some(program) = compiler.build("answers.c", Linking::Shared) else {

@@ -45,6 +45,13 @@ impl Response {
         self.record
     }
 
+    /// The number of the task of the stream's that the frame was for; 0: the one that the client asked for, or no daemon
+    /// answered.
+    #[must_use]
+    pub fn task(&self) -> u16 {
+        self.task
+    }
+
     /// The number of the class with the largest score; none without an answer, or if answers have no class.
     #[must_use]
     pub fn class(&self) -> Option<u16> {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use punctual_ipc::{
-    Claim, Crop, Description, Failure, ResultRecord, SlotMemory, StreamTerms, SubmitError,
-    VectorError, Verdict,
+    Claim, Crop, Description, Failure, NoSuchTask, ResultRecord, SlotMemory, StreamTerms,
+    SubmitError, VectorError, Verdict,
 };
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Waker, wait_readable};
@@ -267,6 +267,15 @@ impl StreamSlot {
     #[must_use]
     pub fn pixels(&mut self) -> &mut [u8] {
         self.claim.as_mut().map_or(&mut [], Claim::pixels)
+    }
+
+    /// As [`Claim::set_task`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_task(&mut self, name: &str) -> Result<(), NoSuchTask> {
+        let claim = self.claim.as_mut().expect("there until it is submitted");
+        claim.set_task(name)
     }
 
     /// As [`Claim::set_vector`].

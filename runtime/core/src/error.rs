@@ -182,11 +182,7 @@ pub enum ConfigError {
     },
     /// A task's batch or queue bound is zero.
     #[error("task {}: {what} is 0; choose at least 1", task.0)]
-    Zero {
-        task: TaskId,
-        /// Which bound.
-        what: &'static str,
-    },
+    Zero { task: TaskId, what: &'static str },
     /// A reserved task's queue does not hold its own conforming requests.
     #[error(
         "task {}: its queue has {queue_max} places, but its conforming requests alone need {needed}; make it \

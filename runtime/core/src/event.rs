@@ -73,6 +73,8 @@ pub struct Readiness {
     /// measuring: the answers are as good, and the budgets do not hold. Fewer stages of which that was said before stay as
     /// measured: what is added then is not.
     pub as_measured: bool,
+    /// Whether solutions of these stages that were chosen by measuring cannot be loaded, so that general ones stay.
+    pub stays_general: bool,
 }
 
 /// A validated submission.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use punctual_core::{ModelId, PartitionId, PolicySpec as _, SPAN_MAX};
 use punctual_device::pool::Wait;
 use punctual_device::{
-    CacheSpec, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider, Start,
-    StartStep,
+    CacheSpec, DeviceSet, DeviceSpec, HostedDevice, LoadRate, ModelSpec, PartitionSpec, Provider,
+    Start, StartStep,
 };
 use punctual_device_cpu::CpuProvider;
 use punctual_device_cuda::kernel_padding::{KernelPaddingSpec, LaunchTimes};
@@ -85,6 +85,7 @@ struct Part<'a> {
     cache: Option<CacheSpec>,
     /// In which order its models are loaded, by its own ids.
     steps: Vec<StartStep>,
+    rate: Option<LoadRate>,
 }
 
 impl<'a> Part<'a> {
@@ -138,6 +139,7 @@ impl<'a> Part<'a> {
                     ..step
                 })
                 .collect(),
+            rate: plan.start_mb_per_s.map(LoadRate::of_mb_per_s),
             models,
         }
     }
@@ -148,7 +150,10 @@ impl<'a> Part<'a> {
             partitions: &self.partitions,
             request_buffers: self.request_buffers,
             cache: self.cache,
-            start: Start::InTurn(&self.steps),
+            start: Start::InTurn {
+                steps: &self.steps,
+                rate: self.rate,
+            },
         }
     }
 }

@@ -29,7 +29,15 @@ pub struct Start {
     is_over: bool,
     /// By task: that it is ready was told.
     told: Box<[bool]>,
-    failures: Vec<(ModelId, String)>,
+    failures: Vec<Failure>,
+}
+
+/// What will not come of a network.
+struct Failure {
+    model: ModelId,
+    /// The network is served all the same.
+    stays_general: bool,
+    reason: String,
 }
 
 /// What a process that starts a daemon may wait for.
@@ -56,14 +64,20 @@ impl Start {
 
     /// Whether a network could not be loaded before any task was ready: then the daemon does not start. The words for that.
     pub fn failure(&self, plan: &Plan) -> Option<String> {
-        let (model, reason) = self.failures.first().filter(|_| self.ready_ns.is_none())?;
+        let mut failures = self.failures.iter();
+        let failure = failures.find(|failure| !failure.stays_general);
+        let Failure { model, reason, .. } = failure.filter(|_| self.ready_ns.is_none())?;
         let name = &plan.models[model.index()].name;
         Some(format!("the device cannot start: model {name:?}: {reason}"))
     }
 
     /// A network, or the rest of it, will not come.
     pub fn failed(&mut self, plan: &Plan, failure: &LoadFailure) -> DaemonEvent {
-        let LoadFailure { model, reason } = failure;
+        let LoadFailure {
+            model,
+            stays_general,
+            reason,
+        } = failure;
         let reason = reason.to_string();
         let tasks = (0..).map(TaskId).zip(&plan.tasks);
         let tasks = tasks.filter(|(task, _)| uses(plan, *task, *model));
@@ -73,7 +87,11 @@ impl Start {
             served_without: tasks.join(", "),
             reason: reason.clone(),
         };
-        self.failures.push((*model, reason));
+        self.failures.push(Failure {
+            model: *model,
+            stays_general: *stays_general,
+            reason,
+        });
         event
     }
 
@@ -103,7 +121,7 @@ impl Start {
             let failed = self
                 .failures
                 .iter()
-                .any(|(model, _)| uses(plan, task, *model));
+                .any(|failure| uses(plan, task, failure.model));
             failed || start.readiness() == TaskReadiness::Whole && start.whole_ns().is_some()
         };
         self.is_over = (0..).map(TaskId).zip(&metrics.tasks).all(whole);
@@ -167,9 +185,9 @@ impl Start {
             failures: self
                 .failures
                 .iter()
-                .map(|(model, reason)| ModelFailureReport {
-                    model: plan.models[model.index()].name.clone(),
-                    reason: reason.clone(),
+                .map(|failure| ModelFailureReport {
+                    model: plan.models[failure.model.index()].name.clone(),
+                    reason: failure.reason.clone(),
                 })
                 .collect(),
         }

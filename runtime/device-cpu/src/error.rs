@@ -45,7 +45,6 @@ pub enum StartError {
     /// A model does not fit the cache, even alone.
     #[error("model {} fills {needs} pages and the cache has {pages}: enlarge it", .model.0)]
     CacheTooSmall {
-        /// Which model.
         model: ModelId,
         /// Pages that it fills.
         needs: u32,
@@ -55,7 +54,6 @@ pub enum StartError {
     /// Resident weights cannot be loaded.
     #[error("the weights of model {} cannot be loaded: {source}", .model.0)]
     Weights {
-        /// Which model.
         model: ModelId,
         /// Why.
         source: LoadError,

@@ -1,10 +1,13 @@
 //! How fast a start goes on while stages run: what it copies and derives takes memory bandwidth from them.
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes a second that a start writes at most while stages run one after the other without a gap. Chosen by measuring:
-/// `docs/results/cold-start.md`.
-const BESIDE_STAGES_BYTES_PER_S: u64 = 200_000_000;
+use punctual_device::LoadRate;
+
+/// What a start writes while stages run one after the other without a gap, where the manifest does not say. Chosen by
+/// measuring: `docs/results/cold-start.md`.
+pub(crate) const BESIDE_STAGES: LoadRate = LoadRate::of_mb_per_s(NonZeroU32::new(200).unwrap());
 
 /// How often a start that waits looks whether stages still run.
 const LOOK_NS: u64 = 100_000;
@@ -35,13 +38,18 @@ impl Drop for Running<'_> {
 }
 
 /// When the next piece of a start may be written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pace {
+    rate: LoadRate,
     /// Also if stages run.
     due_ns: u64,
 }
 
 impl Pace {
+    pub(crate) const fn new(rate: LoadRate) -> Self {
+        Self { rate, due_ns: 0 }
+    }
+
     /// At which time to ask again; none if a piece may be written now.
     pub(crate) fn waits(&self, now_ns: u64, activity: &Activity) -> Option<u64> {
         let waits = now_ns < self.due_ns && !activity.is_idle();
@@ -50,7 +58,7 @@ impl Pace {
 
     /// A piece of `bytes` was begun.
     pub(crate) fn wrote(&mut self, begun_ns: u64, bytes: usize) {
-        self.due_ns = begun_ns + bytes as u64 * 1_000_000_000 / BESIDE_STAGES_BYTES_PER_S;
+        self.due_ns = self.rate.due_ns(begun_ns, bytes as u64);
     }
 }
 
@@ -58,11 +66,12 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const PIECE: usize = BESIDE_STAGES_BYTES_PER_S as usize / 1_000;
+    /// What is due within a millisecond.
+    const PIECE: usize = 200_000;
 
     #[test]
     fn pieces_follow_each_other_at_once_while_no_stage_runs() {
-        let (mut pace, activity) = (Pace::default(), Activity::default());
+        let (mut pace, activity) = (Pace::new(BESIDE_STAGES), Activity::default());
         for now_ns in 0..100 {
             assert_eq!(pace.waits(now_ns, &activity), None);
             pace.wrote(now_ns, PIECE);
@@ -71,7 +80,7 @@ mod tests {
 
     #[test]
     fn beside_stages_a_piece_waits_for_a_gap_or_until_its_bytes_are_due() {
-        let (mut pace, activity) = (Pace::default(), Activity::default());
+        let (mut pace, activity) = (Pace::new(BESIDE_STAGES), Activity::default());
         pace.wrote(0, PIECE);
         let (one, other) = (activity.begin(), activity.begin());
         assert_eq!(pace.waits(0, &activity), Some(LOOK_NS));
@@ -81,5 +90,15 @@ mod tests {
         assert_eq!(pace.waits(1, &activity), Some(1 + LOOK_NS));
         drop(other);
         assert_eq!(pace.waits(1, &activity), None, "a gap");
+    }
+
+    #[test]
+    fn a_rate_that_is_asked_for_counts_instead() {
+        let twice = NonZeroU32::new(400).expect("not 0");
+        let (mut pace, activity) = (Pace::new(LoadRate::of_mb_per_s(twice)), Activity::default());
+        let _running = activity.begin();
+        pace.wrote(0, PIECE);
+        assert!(pace.waits(499_999, &activity).is_some());
+        assert_eq!(pace.waits(500_000, &activity), None);
     }
 }

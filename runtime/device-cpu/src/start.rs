@@ -16,7 +16,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::StartError;
 use crate::model::LoadedModel;
-use crate::pace::{Activity, Pace};
+use crate::pace::{Activity, BESIDE_STAGES, Pace};
 use crate::shared::weights::{Load, LoadError, Loader, Weights};
 
 /// Carries out a start; and, in between and afterwards, the orders to load paged models.
@@ -79,7 +79,7 @@ impl Starter {
     ) -> (Self, Option<Consumer<Readiness>>) {
         let (told, heard) = match start {
             Start::Whole => (None, None),
-            Start::InTurn(_) => {
+            Start::InTurn { .. } => {
                 let (told, heard) = Told::new(models, &loads);
                 (Some(told), Some(heard))
             }
@@ -93,7 +93,7 @@ impl Starter {
             deriving: None,
             takes: true,
             told,
-            pace: Pace::default(),
+            pace: Pace::new(start.rate().unwrap_or(BESIDE_STAGES)),
             activity: Arc::default(),
         };
         starter.pass_what_is_done();
@@ -227,6 +227,7 @@ impl Starter {
             model,
             stages,
             as_measured: ready.iter().all(|stage| stage.prepared.is_set()),
+            stays_general: false,
         };
         if let Some(told) = &mut self.told {
             told.tell(readiness);
@@ -276,6 +277,7 @@ impl Told {
                 model,
                 stages: 0,
                 as_measured: false,
+                stays_general: false,
             })
             .collect();
         for (none, _) in last.iter().zip(loads).filter(|(_, load)| load.is_some()) {
@@ -306,7 +308,7 @@ fn push(ring: &mut Producer<Readiness>, readiness: Readiness) {
 fn parts(start: Start<'_>, models: &[LoadedModel], loads: &[Option<Load>]) -> VecDeque<Part> {
     let steps = match start {
         Start::Whole => &[],
-        Start::InTurn(steps) => steps,
+        Start::InTurn { steps, .. } => steps,
     };
     let all = (0..models.len() as u16).map(|model| StartStep {
         model: ModelId(model),

@@ -153,7 +153,7 @@ fn nothing_is_allocated_after_the_start() {
             priority: None,
         }),
         // The loader allocates where that is permitted, while stages run already.
-        start: Start::InTurn(&[]),
+        start: Start::in_turn(&[]),
     };
     let device = CpuDevice::start(&spec, bell.clone()).expect("starts");
     assert!(device.solution_memory(ModelId(0)).scratch_bytes > 0);

@@ -52,5 +52,5 @@ pub use kernels::{KernelError, Kernels};
 pub use partition::Division;
 pub use provider::CudaProvider;
 pub use spec::{CudaSpec, PAGE_BYTES, Watchdog};
-pub use start::{InTurnError, Next, StartError};
+pub use start::{InTurnError, ModuleError, Next, StartError};
 pub use stepped::SteppedDevice;

@@ -3,6 +3,7 @@
 
 mod subject;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
@@ -11,9 +12,8 @@ use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, Readiness, RequestId,
     StageId, Window,
 };
-use punctual_device::weights::LoadFailure;
 use punctual_device::{
-    CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, Start, StartStep, SubmitError,
+    CacheSpec, Device, DeviceSpec, HostedDevice, LoadRate, ModelSpec, Start, StartStep, SubmitError,
 };
 use punctual_device_cuda::driver::Driver;
 use punctual_device_cuda::{InTurnError, Next, SteppedDevice};
@@ -41,7 +41,7 @@ impl Subject for InTurn {
     fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> Cuda {
         let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
         let spec = DeviceSpec {
-            start: Start::InTurn(&[]),
+            start: Start::in_turn(&[]),
             ..*spec
         };
         let mut device = Cuda::beside(emulator, &spec, &cuda(), bell);
@@ -80,7 +80,7 @@ fn start(emulator: Emulator, networks: &[&Network], steps: &[StartStep]) -> Cuda
         partitions: &partitions(1),
         request_buffers: 8,
         cache: None,
-        start: Start::InTurn(steps),
+        start: Start::in_turn(steps),
     };
     let mut device = Cuda::beside(emulator, &spec, &cuda(), Arc::new(Doorbell::new()));
     device.give_images(networks[0]);
@@ -189,13 +189,17 @@ struct Steps {
 
 impl Steps {
     fn new(network: &Network) -> Self {
+        Self::at_rate(network, None)
+    }
+
+    fn at_rate(network: &Network, rate: Option<LoadRate>) -> Self {
         let emulator = emulator();
         let spec = DeviceSpec {
             models: &[ModelSpec::resident(network, &BATCHES)],
             partitions: &partitions(1),
             request_buffers: 8,
             cache: None,
-            start: Start::InTurn(&[]),
+            start: Start::InTurn { steps: &[], rate },
         };
         let driver = Driver::open().expect("the emulated driver");
         let device = SteppedDevice::start(driver, &spec, &cuda(), &Clock::Machine);
@@ -219,14 +223,19 @@ impl Steps {
         loaded.expect("everything can be loaded")
     }
 
-    /// Loads until the first stage is there, has an action of it begin, and loads what may be loaded meanwhile.
-    fn until_pages_are_there_while_a_stage_runs(&mut self) {
+    /// Loads until the first stage is there, and has an action of it begin.
+    fn until_a_stage_runs(&mut self) {
         while self.said.last().is_none_or(|of| of.stages == 0) {
             assert_eq!(self.load_next(0), Next::Loaded);
         }
         self.begin();
         // Pages are copied at a bounded rate.
         assert_eq!(self.load_next(0), Next::Waits);
+    }
+
+    /// The same, and loads what may be loaded meanwhile.
+    fn until_pages_are_there_while_a_stage_runs(&mut self) {
+        self.until_a_stage_runs();
         for at_ms in 0..500 {
             self.load_next(at_ms);
         }
@@ -275,6 +284,7 @@ fn while_a_stage_runs_general_kernels_stay_and_a_gap_brings_the_others() {
         model: ModelId(0),
         stages: network.stages.len() as u8,
         as_measured: false,
+        stays_general: false,
     };
     assert_eq!(steps.said.last(), Some(&general));
     assert_eq!(steps.load_next(900), Next::Waits);
@@ -286,6 +296,19 @@ fn while_a_stage_runs_general_kernels_stay_and_a_gap_brings_the_others() {
         ..general
     };
     assert_eq!(steps.said.last(), Some(&measured));
+}
+
+#[test]
+fn beside_a_stage_pages_come_at_the_rate_that_is_asked_for() {
+    let network = networks::residual(4);
+    // A page is due after as many milliseconds as it has thousands of bytes.
+    let slow = LoadRate::of_mb_per_s(NonZeroU32::MIN);
+    let mut steps = Steps::at_rate(&network, Some(slow));
+    steps.until_a_stage_runs();
+    let due_ms = (cuda().page_bytes as u64).div_ceil(1_000);
+    assert_eq!(steps.load_next(due_ms - 1), Next::Waits);
+    assert_eq!(steps.load_next(due_ms), Next::Loaded);
+    steps.until_nothing_runs();
 }
 
 #[test]
@@ -316,10 +339,10 @@ fn a_module_that_cannot_be_loaded_stays_replaced_and_is_said() {
     }
     let mut device = start(emulator, &[&network], &[]);
     let failures = device.shell_mut().load_failures().expect("not taken yet");
-    let LoadFailure { model, reason } = failures.recv().expect("it is said");
-    assert_eq!(model, ModelId(0));
-    let reason = reason.downcast_ref().expect("of a start in turn");
-    assert!(matches!(reason, InTurnError::Module { .. }), "{reason}");
+    let failure = failures.recv().expect("it is said");
+    assert_eq!((failure.model, failure.stays_general), (ModelId(0), true));
+    let reason = failure.reason.downcast_ref().expect("of a start in turn");
+    assert!(matches!(reason, InTurnError::Replacement(_)), "{reason}");
     let mut last = readiness(&mut device);
     while usize::from(last.stages) < network.stages.len() {
         last = readiness(&mut device);
@@ -330,6 +353,9 @@ fn a_module_that_cannot_be_loaded_stays_replaced_and_is_said() {
     answer(&mut device, &network);
     assert_eq!(tiles(&device), 0);
     assert_eq!(device.device.counters().read().failed, 0);
+    while !last.stays_general {
+        last = readiness(&mut device);
+    }
     assert!(!last.as_measured);
 }
 
@@ -340,7 +366,8 @@ fn a_model_whose_weights_cannot_be_loaded_stays_as_it_is_and_the_others_go_on() 
     emulator.fail_call(COPY, 0, 1);
     let mut device = start(emulator, &[&first, &second], &[]);
     let failures = device.shell_mut().load_failures().expect("not taken yet");
-    assert_eq!(failures.recv().expect("it is said").model, ModelId(0));
+    let failure = failures.recv().expect("it is said");
+    assert_eq!((failure.model, failure.stays_general), (ModelId(0), false));
     let mut said = Vec::new();
     let all = second.stages.len() as u8;
     while !said
@@ -386,7 +413,7 @@ fn a_paged_model_is_there_once_its_code_is_and_its_weights_come_by_its_loads() {
             core: None,
             priority: None,
         }),
-        start: Start::InTurn(&[]),
+        start: Start::in_turn(&[]),
     };
     let mut device = Cuda::beside(emulator(), &spec, &cuda(), Arc::new(Doorbell::new()));
     device.give_images(&network);

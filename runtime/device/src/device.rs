@@ -68,15 +68,12 @@ pub enum SubmitError {
     /// The model is on another device than the partition.
     #[error("model {} is not on the device of partition {}", .model.0, .partition.0)]
     OtherDevice {
-        /// Which model.
         model: ModelId,
-        /// Which partition.
         partition: PartitionId,
     },
     /// The model has no such stage.
     #[error("model {} has no stage {}", .model.0, .stage.0)]
     UnknownStage {
-        /// Which model.
         model: ModelId,
         /// The stage asked for.
         stage: StageId,
@@ -84,7 +81,6 @@ pub enum SubmitError {
     /// The stage was not prepared for that batch size.
     #[error("model {} is not compiled for batch size {batch}", .model.0)]
     UnknownBatch {
-        /// Which model.
         model: ModelId,
         /// The size asked for.
         batch: u8,
@@ -92,7 +88,6 @@ pub enum SubmitError {
     /// The partition has no workspace for a batch of that size.
     #[error("partition {} takes batches of up to {limit}, not {batch}", .partition.0)]
     BatchTooLarge {
-        /// Which partition.
         partition: PartitionId,
         /// The size asked for.
         batch: u8,
@@ -104,7 +99,6 @@ pub enum SubmitError {
         "stage {} of model {} is not ready: use it after the `Readiness` that says so", .stage.0, .model.0
     )]
     StageNotReady {
-        /// Which model.
         model: ModelId,
         /// The stage asked for.
         stage: StageId,
@@ -124,7 +118,6 @@ pub enum SubmitError {
     /// The weights need more pages than are free.
     #[error("model {} fills {needs} pages and {free} are free: unload others first", .model.0)]
     NoFreePages {
-        /// Which model.
         model: ModelId,
         /// Pages that it fills.
         needs: u32,
@@ -134,7 +127,6 @@ pub enum SubmitError {
     /// No members, or more than the batch size.
     #[error("{members} members do not fit a batch of {batch}")]
     Members {
-        /// How many.
         members: u8,
         /// The batch size.
         batch: u8,
@@ -142,7 +134,6 @@ pub enum SubmitError {
     /// A member names a request buffer that the device does not have.
     #[error("request buffer {buffer} does not exist: there are {buffers}")]
     UnknownBuffer {
-        /// The index.
         buffer: u16,
         /// How many there are.
         buffers: u16,

@@ -57,4 +57,6 @@ pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter, Ve
 pub use residency::Residency;
 pub use set::{DeviceSet, LoadFailures};
 pub use shell::{HostedDevice, Shell};
-pub use spec::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec, SpecError, Start, StartStep};
+pub use spec::{
+    CacheSpec, DeviceSpec, LoadRate, ModelSpec, PartitionSpec, SpecError, Start, StartStep,
+};

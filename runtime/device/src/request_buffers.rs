@@ -69,15 +69,12 @@ pub enum ClaimError {
     /// A writer or a running stage holds it.
     #[error("request buffer {0} is in use: prepare it only after Action::Prepare, and once")]
     InUse(u16),
-    /// No such buffer.
     #[error("request buffer {buffer} does not exist: there are {buffers}")]
     UnknownBuffer {
-        /// The index.
         buffer: u16,
         /// How many there are.
         buffers: usize,
     },
-    /// No such model.
     #[error("model {} is not loaded", .0.0)]
     UnknownModel(ModelId),
 }

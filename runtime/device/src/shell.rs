@@ -21,7 +21,6 @@ use crate::weights::{LoadFailure, Loaded, LoaderThread, WeightStore};
 
 /// A device on threads of this process: what runs its stages differs, the rest is its [`Shell`]'s.
 pub trait HostedDevice {
-    /// The shell.
     fn shell(&self) -> &Shell;
 
     /// The shell, by the thread that submits.

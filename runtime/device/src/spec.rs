@@ -1,5 +1,6 @@
 //! What a device is started with: models, partitions, request buffers.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use punctual_core::{BATCH_MAX, ModelId};
@@ -43,6 +44,7 @@ pub enum Start<'a> {
     ///   at the end: so what mandatory stages need, named first, is there before the rest is loaded. It may become
     ///   false again with a further stage. The last event of a model that was loaded says all of its stages,
     ///   `as_measured`.
+    /// - `stays_general` is true once such a solution cannot be loaded: the general one stays for as long as the device serves.
     ///
     /// An action of a stage that is not there is refused ([`SubmitError::StageNotReady`]). If something of a model
     /// cannot be loaded, a [`LoadFailure`] says why; the model stays at the stages that it has, and the others go on.
@@ -53,7 +55,46 @@ pub enum Start<'a> {
     /// [`Event::Readiness`]: punctual_core::Event::Readiness
     /// [`SubmitError::StageNotReady`]: crate::SubmitError::StageNotReady
     /// [`LoadFailure`]: crate::weights::LoadFailure
-    InTurn(&'a [StartStep]),
+    InTurn {
+        steps: &'a [StartStep],
+        /// What it writes at most while stages run one after the other without a gap; none: what the device takes for
+        /// harmless.
+        rate: Option<LoadRate>,
+    },
+}
+
+impl<'a> Start<'a> {
+    /// In turn, at the device's own rate.
+    #[must_use]
+    pub const fn in_turn(steps: &'a [StartStep]) -> Self {
+        Self::InTurn { steps, rate: None }
+    }
+
+    /// The rate that was asked for.
+    #[must_use]
+    pub const fn rate(self) -> Option<LoadRate> {
+        match self {
+            Self::Whole => None,
+            Self::InTurn { rate, .. } => rate,
+        }
+    }
+}
+
+/// How fast a start in turn goes on while stages run, in 10^6 bytes a second: what it writes takes memory bandwidth from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadRate(NonZeroU32);
+
+impl LoadRate {
+    #[must_use]
+    pub const fn of_mb_per_s(mb_per_s: NonZeroU32) -> Self {
+        Self(mb_per_s)
+    }
+
+    /// When the next piece is due, in ns, if one of `bytes` was begun at `begun_ns`.
+    #[must_use]
+    pub const fn due_ns(self, begun_ns: u64, bytes: u64) -> u64 {
+        begun_ns.saturating_add(bytes.saturating_mul(1_000) / self.0.get() as u64)
+    }
 }
 
 /// A step of a start in turn: load a model's first stages, as far as earlier steps have not.
@@ -193,7 +234,6 @@ pub enum SpecError {
     /// A step of the start loads a model that there is not.
     #[error("the start loads model {}, and there are {models}: name one of them", .model.0)]
     StartsUnknown {
-        /// Which model.
         model: ModelId,
         /// How many there are.
         models: usize,
@@ -206,12 +246,7 @@ pub enum SpecError {
     NoCores(String),
     /// A partition names a core twice.
     #[error("partition `{partition}` names core {core} twice")]
-    CoreTwice {
-        /// Which core.
-        core: usize,
-        /// Which partition.
-        partition: String,
-    },
+    CoreTwice { core: usize, partition: String },
     /// One leader cannot have two priorities.
     #[error(
         "partitions `{first}` and `{second}` share the leader on core {core} and have different priorities: give both \
@@ -239,11 +274,8 @@ pub enum SpecError {
     /// More than ids can name.
     #[error("{count} {part}s; the limit is {limit}")]
     TooMany {
-        /// Of what.
         part: Part,
-        /// How many.
         count: usize,
-        /// The most.
         limit: usize,
     },
 }
@@ -251,11 +283,8 @@ pub enum SpecError {
 /// A part of a spec, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A model.
     Model,
-    /// A partition.
     Partition,
-    /// A request buffer.
     RequestBuffer,
 }
 
@@ -306,7 +335,7 @@ impl DeviceSpec<'_> {
     }
 
     fn validate_start(&self) -> Result<(), SpecError> {
-        let Start::InTurn(steps) = self.start else {
+        let Start::InTurn { steps, .. } = self.start else {
             return Ok(());
         };
         let models = self.models.len();
@@ -400,12 +429,13 @@ mod tests {
             model: ModelId(model),
             stages: 1,
         };
+        let steps = [step(3)];
         let spec = DeviceSpec {
             models: &[],
             partitions: &[],
             request_buffers: 1,
             cache: None,
-            start: Start::InTurn(&[step(3)]),
+            start: Start::in_turn(&steps),
         };
         let unknown = SpecError::StartsUnknown {
             model: ModelId(3),

@@ -71,6 +71,8 @@ pub struct Loaded {
 #[derive(Debug)]
 pub struct LoadFailure {
     pub model: ModelId,
+    /// The network runs all the same: general solutions stay in the place of what could not be loaded.
+    pub stays_general: bool,
     pub reason: Box<dyn Error + Send + Sync>,
 }
 
@@ -222,7 +224,11 @@ impl Report {
         self.bell.ring();
         if let Err((model, error)) = result {
             let reason = allocator::permit(|| error.into());
-            self.complaints.say(LoadFailure { model, reason });
+            self.complaints.say(LoadFailure {
+                model,
+                stays_general: false,
+                reason,
+            });
         }
     }
 }

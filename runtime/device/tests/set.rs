@@ -321,6 +321,7 @@ fn how_far_a_start_is_has_the_callers_names() {
             model: ModelId(model),
             stages: 1,
             as_measured: true,
+            stays_general: false,
         })
     };
     let devices = [None, Some(at(1))].map(|event| Box::new(Starting(event)));

@@ -59,10 +59,8 @@ pub enum DescriptorError {
     /// Another stream's.
     #[error("stream {found}, this channel's is {expected}")]
     Stream { found: u32, expected: u32 },
-    /// Not the registered format.
     #[error("format {found}, registered is {expected}")]
     Format { found: u32, expected: u32 },
-    /// No such slot.
     #[error("slot {found}, there are {slots}")]
     Slot { found: u32, slots: u16 },
     /// The crop reaches beyond the frame.
@@ -73,7 +71,6 @@ pub enum DescriptorError {
         x_max: u32,
         y_max: u32,
     },
-    /// No such task.
     #[error("task {found}, the stream has {tasks}")]
     Task { found: u64, tasks: u16 },
 }

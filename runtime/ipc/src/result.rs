@@ -152,7 +152,6 @@ pub enum RecordError {
     /// Unknown verdict or reason.
     #[error("verdict {verdict} with reason {reason} does not exist in this protocol version")]
     Verdict { verdict: u8, reason: u8 },
-    /// No such area.
     #[error("outputs in area {area}, there are {areas}")]
     Area { area: u16, areas: u16 },
     /// A field beyond its range, or a reserved one that is not zero.

@@ -111,6 +111,7 @@ impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
                         model,
                         stages,
                         as_measured,
+                        stays_general: false,
                     }),
                 )),
                 _ => {}

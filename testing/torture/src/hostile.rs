@@ -20,6 +20,9 @@ use punctual_types::Random;
 use crate::ledger::{Entry, Ledger, Phase};
 use crate::orders::{Orders, hello};
 
+/// Frames begin with a page.
+const PAGE: usize = 4096;
+
 /// How long one attack goes on, at most, in ns.
 const ATTACK_NS: u64 = 20_000_000;
 
@@ -36,6 +39,7 @@ pub fn live(orders: &Orders, ledger: &Ledger) -> io::Result<()> {
             1 => mute(orders),
             2 | 3 => garbage_in_the_files(orders, &mut random),
             4 => rude_socket(orders, &mut random),
+            5 => scribble(orders, &mut random),
             _ => damage(orders, &mut random),
         };
         if !reached && connected(orders).is_none() {
@@ -160,6 +164,27 @@ fn send_with_files(socket: &OwnedFd, message: &[u8], count: usize) {
     let parts = [IoSlice::new(message)];
     // It may be full or gone.
     let _ = sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, control, flags, None);
+}
+
+/// A client that works, but for its frames: it writes to them all the time, so also while they are prepared from where they
+/// lie.
+fn scribble(orders: &Orders, random: &mut Random) -> bool {
+    let Ok(mut channel) = ClientChannel::connect(&orders.socket, &hello(&orders.task)) else {
+        return false;
+    };
+    let fields = Fields::of(&channel);
+    let frames = fields.vectors.next_multiple_of(PAGE)..fields.requests.bytes() & !7;
+    let until_ns = now_ns() + random.below(ATTACK_NS);
+    while now_ns() < until_ns && !channel.is_hung_up() {
+        if let Some(slot) = channel.slot() {
+            let _ = slot.submit(now_ns(), None, Crop::default());
+        }
+        for at in frames.clone().step_by(8) {
+            fields.requests.write_word(at, random.next_u64());
+        }
+        while let Ok(Some(_)) = channel.take() {}
+    }
+    true
 }
 
 /// A client that works, but for what it damages: this gets past the first checks.

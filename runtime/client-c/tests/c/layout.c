@@ -61,6 +61,8 @@ int main(void) {
     FIELD(punctual_result, outputs);
     FIELD(punctual_result, not_finite);
     FIELD(punctual_result, is_final);
+    FIELD(punctual_result, unused);
+    FIELD(punctual_result, task);
     FIELD(punctual_result, reserved);
     STRUCT(punctual_tensor);
     FIELD(punctual_tensor, name);

@@ -79,6 +79,11 @@ class AsyncClient:
         return self.client.terms
 
     @property
+    def tasks(self) -> tuple[str, ...]:
+        """As `Client.tasks`."""
+        return self.client.tasks
+
+    @property
     def connections(self) -> int:
         """As `Client.connections`."""
         return self.client.connections
@@ -188,6 +193,10 @@ class AsyncSlot:
     def pixels(self) -> NDArray[Any]:
         """As `Slot.pixels`."""
         return self._slot.pixels
+
+    def set_task(self, name: str) -> None:
+        """As `Slot.set_task`."""
+        self._slot.set_task(name)
 
     def submit(
         self,

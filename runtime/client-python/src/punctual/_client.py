@@ -217,11 +217,21 @@ class Client:
         check(library.punctual_fd(self._open(), byref(fd)))
         return fd.value
 
-    def class_name(self, class_index: int) -> str | None:
-        """The name of a class, for outputs that name classes by number; none if it has none."""
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that frames of the connection can be for (`Slot.set_task`); none: only the one that was asked for."""
+        count = library.punctual_task_count(self._open())
+        names = (self._name(library.punctual_task_name, task) for task in range(1, count + 1))
+        return tuple(name for name in names if name is not None)
+
+    def class_name(self, class_index: int, task: int = 0) -> str | None:
+        """The name of a class, for outputs that name classes by number; none if it has none. `task` is that of the
+        result, where the connection is of several."""
+        return self._name(library.punctual_class_name_of, task, class_index)
+
+    def _name(self, call: Callable[..., int], *numbers: int) -> str | None:
         name = create_string_buffer(_NAME_BYTES)
-        client = self._open()
-        found = check(library.punctual_class_name(client, class_index, name, _NAME_BYTES))
+        found = check(call(self._open(), *numbers, name, _NAME_BYTES))
         return name.value.decode(errors="replace") if found else None
 
     def _result(self, outcome: lib.Outcome) -> Result:
@@ -242,16 +252,18 @@ class Client:
             finished_ns=outcome.finished_ns,
             slot=outcome.slot,
             is_final=bool(outcome.is_final),
+            task=outcome.task,
         )
 
     def _answer(self, outcome: lib.Outcome) -> Answer:
         outputs, quantisation = take(self._open(), outcome) if outcome.outputs else ({}, {})
         class_index: int | None = outcome.class_index if outcome.has_class else None
+        class_name = None if class_index is None else self.class_name(class_index, outcome.task)
         return Answer(
             exit=outcome.exit,
             class_index=class_index,
             confidence=outcome.confidence / 65535 if outcome.has_confidence else None,
-            class_name=None if class_index is None else self.class_name(class_index),
+            class_name=class_name,
             outputs=outputs,
             quantisation=quantisation,
             is_finite=not outcome.not_finite,
@@ -310,6 +322,11 @@ class Slot:
     def pixels(self) -> NDArray[Any]:
         """The first plane: (height, width, bytes of a pixel), or (height, width) of one byte each."""
         return self.planes[0]
+
+    def set_task(self, name: str) -> None:
+        """Says which task the frame is for, where a `[[task]]` of the manifest is for many packages: one of
+        `Client.tasks`. Otherwise it is for the one that the client asked for. To be said for each frame."""
+        check(library.punctual_set_task(self._client._open(), byref(self._held()), name.encode()))
 
     def submit(
         self,

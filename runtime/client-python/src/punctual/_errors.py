@@ -41,6 +41,10 @@ class VectorError(PunctualError, ValueError):
     """A vector of the task was not given, or its name, its length or a number is wrong."""
 
 
+class TaskError(PunctualError, ValueError):
+    """The connection has no task of this name."""
+
+
 class DecodeError(PunctualError, ValueError):
     """A tensor or a size does not go with the head."""
 
@@ -56,4 +60,5 @@ BY_STATUS: dict[int, type[PunctualError]] = {
     -8: SlotError,
     -11: VectorError,
     -12: DecodeError,
+    -13: TaskError,
 }

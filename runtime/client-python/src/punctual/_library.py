@@ -98,7 +98,9 @@ class Outcome(ctypes.Structure):
         ("outputs", c_uint8),
         ("not_finite", c_uint8),
         ("is_final", c_uint8),
-        ("reserved", c_uint8 * 7),
+        ("unused", c_uint8),
+        ("task", c_uint16),
+        ("reserved", c_uint8 * 4),
     ]
 
 
@@ -210,11 +212,14 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
         c_int32,
         [_client, POINTER(SlotView), c_char_p, POINTER(c_float), c_size_t],
     ),
+    "punctual_set_task": (c_int32, [_client, POINTER(SlotView), c_char_p]),
+    "punctual_task_count": (c_uint32, [_client]),
+    "punctual_task_name": (c_int32, [_client, c_uint32, c_char_p, c_size_t]),
     "punctual_take_outputs": (c_int32, [_client, POINTER(Outcome), POINTER(c_void_p)]),
     "punctual_output_count": (c_uint32, [c_void_p]),
     "punctual_output_at": (c_int32, [c_void_p, c_uint32, POINTER(Tensor)]),
     "punctual_release_outputs": (None, [c_void_p]),
-    "punctual_class_name": (c_int32, [_client, c_uint32, c_char_p, c_size_t]),
+    "punctual_class_name_of": (c_int32, [_client, c_uint32, c_uint32, c_char_p, c_size_t]),
     "punctual_fd": (c_int32, [_client, POINTER(c_int)]),
     "punctual_unanswered": (c_uint64, [_client]),
     "punctual_connections": (c_uint64, [_client]),

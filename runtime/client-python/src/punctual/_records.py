@@ -154,3 +154,6 @@ class Result:
     slot: int
     #: Whether this is the verdict. Otherwise another result follows: a deeper answer, or the verdict.
     is_final: bool
+    #: Where the connection is of several tasks, the number of the one that the frame was for: the first of
+    #: `Client.tasks` is 1. 0: the one that the client asked for, or no daemon answered.
+    task: int = 0

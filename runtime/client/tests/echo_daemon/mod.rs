@@ -14,7 +14,7 @@ use punctual_ipc::{
     Answer, AnswerKind, ChannelFault, Connection, Description, Descriptor, Element,
     ExitDescription, FrameSpec, Hello, InputDescription, Listener, OutputAreas, OutputDescription,
     OutputTerms, PayloadReader, PixelFormat, Refusal, Rejection, ResultRecord, Results, Rows,
-    StreamTerms, Submissions, Verdict,
+    StreamTasks, StreamTerms, Submissions, Verdict,
 };
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Poller, Readiness, Waker};
@@ -85,6 +85,21 @@ fn detections() -> (OutputTerms, Description) {
     (terms, description)
 }
 
+/// What the answers of two tasks consist of.
+fn two_tasks() -> Description {
+    let of = |class: &str| Description {
+        classes: vec![class.to_owned()],
+        ..Description::default()
+    };
+    let mut tasks = StreamTasks::default();
+    tasks.add("any".to_owned(), of("car"));
+    tasks.add("signs".to_owned(), of("stop"));
+    Description {
+        tasks: Some(Arc::new(tasks)),
+        ..of("car")
+    }
+}
+
 const DETECTIONS_BYTES: usize = 256;
 
 /// The rows of detections: of a crop of 32x32 pixels, the input has a border of 8 columns and twice its size.
@@ -153,6 +168,12 @@ impl EchoDaemon {
     /// pixel is odd, or else before the next frame's first answer.
     pub fn start_giving_each_exit(path: PathBuf, terms: StreamTerms) -> Self {
         Self::start_with(path, Some(each_exit(terms)))
+    }
+
+    /// As [`start_at`](Self::start_at), for a stream of two tasks: `any`, the one that is asked for, whose class 0 is a car,
+    /// and `signs`, whose class 0 is a stop sign. The exit of an answer is the number of the task that the frame named.
+    pub fn start_with_two_tasks(path: PathBuf, terms: StreamTerms) -> Self {
+        Self::start_with(path, Some((terms, two_tasks())))
     }
 
     /// A daemon that has no task of anybody's.
@@ -421,7 +442,11 @@ impl Account {
             sequence,
             slot,
             verdict: Verdict::OnTime,
-            answer: Some(Answer::of_class(0, u16::from(copy[0]), u16::MAX)),
+            answer: Some(Answer::of_class(
+                descriptor.task as u8,
+                u16::from(copy[0]),
+                u16::MAX,
+            )),
             captured_ns: descriptor.captured_ns,
             deadline_ns: descriptor.deadline_ns.unwrap_or(u64::MAX),
             finished_ns: now_ns(),

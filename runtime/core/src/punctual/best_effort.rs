@@ -44,8 +44,9 @@ impl View<'_> {
     ) -> Option<Choice> {
         let places = row.sizes[size];
         // A batch that is preempted in every gap starts again from its beginning and never ends. So sizes
-        // adapt to the gaps (docs/decisions/0007). One request alone may always try.
-        if size > 0 && places > self.partition.gaps().places() {
+        // adapt to the gaps (docs/decisions/0007). One request alone may always try. What was not measured runs alone.
+        let fits_gaps = places <= self.partition.gaps().places();
+        if size > 0 && !(fits_gaps && self.readiness.is_measured(row)) {
             return None;
         }
         let fits = |job: &&BestEffortJob| {

@@ -134,7 +134,7 @@ impl Partitions {
         let breaks_profile = monitor.any_demoted()
             && table.is_real_time()
             && rows.any(|row| monitor.is_demoted(tables.row(row.runs_as).model));
-        breaks_profile || table.unmeasured
+        breaks_profile || table.waits_for_slack()
     }
 }
 

@@ -9,6 +9,9 @@
 //!   stages out; any other is treated as a task of a demoted model (`demotion`), best-effort tasks as well, since P does not
 //!   hold either. As long as nothing is measured, C' is [`UNMEASURED`] times the budget. Slack for that may never come, so
 //!   a task without a deadline is not ready until its mandatory exit runs as measured: its frames would wait for ever.
+//! - If that never comes ([`stays_general`](crate::Readiness::stays_general)), such a task is served in the gaps like other
+//!   best-effort work. Its stages are preempted, and are taken to stop within [`UNMEASURED`] times P. Where the offline test
+//!   does not allow that, it stays not ready.
 //!
 //! Usually a device says what it has before any frame comes, and then more and more. If it says less, open requests
 //! that cannot go on end: with the answer that they hold, or rejected.
@@ -28,9 +31,10 @@ use crate::punctual::partition::Partition;
 use crate::punctual::tables::{StageRow, Tables, TaskTable};
 use crate::time::Nanos;
 
-/// The least C' of a stage that does not run as it was measured, in budgets. An assumption, as nothing is measured of general
-/// solutions beforehand. If a stage of its model takes longer, that counts from then on.
-const UNMEASURED: u64 = 4;
+/// The least C' of a stage that does not run as it was measured, in budgets, and the time within which it stops, in P. An
+/// assumption, as nothing is measured of general solutions beforehand. If a stage of its model takes longer, that counts from
+/// then on.
+pub(super) const UNMEASURED: u64 = 4;
 
 /// Thousandths.
 const WHOLE: u64 = 1_000;
@@ -44,6 +48,8 @@ struct ModelReadiness {
     measured: u8,
     /// The longest of its stages that did not, in thousandths of its budget.
     slowest: u64,
+    /// Whether the others never will.
+    stays_general: bool,
 }
 
 /// The last reports about all models.
@@ -57,6 +63,7 @@ impl Readiness {
             stages: model.stages.len() as u8,
             measured: model.stages.len() as u8,
             slowest: UNMEASURED * WHOLE,
+            stays_general: false,
         };
         Self(config.models.iter().map(whole).collect())
     }
@@ -69,6 +76,7 @@ impl Readiness {
     fn said(&mut self, said: &crate::Readiness) {
         let model = &mut self.0[said.model.index()];
         model.stages = said.stages;
+        model.stays_general = said.stays_general;
         model.measured = match said {
             said if said.as_measured => said.stages,
             // The further ones do not run as they were measured; the others still do.
@@ -85,6 +93,11 @@ impl Readiness {
     /// Whether it runs as it was measured.
     pub fn is_measured(&self, row: &StageRow) -> bool {
         row.stage.0 < self.0[row.model.index()].measured
+    }
+
+    /// Whether it never will.
+    pub fn stays_general(&self, row: &StageRow) -> bool {
+        !self.is_measured(row) && self.0[row.model.index()].stays_general
     }
 
     /// Counts the time of a stage that did not run as it was measured.
@@ -108,7 +121,7 @@ impl Punctual {
     pub(super) fn readiness(&mut self, said: &crate::Readiness, actions: &mut Actions) {
         self.readiness.said(said);
         self.tables.set_ready(&self.readiness);
-        self.withdraw_promises(|tables, task| tables.task(task).unmeasured, actions);
+        self.withdraw_promises(|tables, task| tables.task(task).waits_for_slack(), actions);
         // Each partition decides again: requests end, and depth that was not there may be worth its time.
         self.partitions.iter_mut().for_each(Partition::mark_dirty);
         for buffer in 0..self.life.requests.buffers() {
@@ -173,8 +186,14 @@ impl TaskTable {
     /// Whether its frames can be answered: its mandatory exit can run, and no frame without a deadline would wait for
     /// slack that may never come.
     pub const fn is_ready(&self) -> bool {
-        let may_wait_for_ever = self.unmeasured && self.deadline.is_none();
+        let may_wait_for_ever = self.waits_for_slack() && self.deadline.is_none();
         self.ready > self.mandatory_exit.0 && !may_wait_for_ever
+    }
+
+    /// Whether its stages run to their ends in the slack, as they do not run as they were measured.
+    pub const fn waits_for_slack(&self) -> bool {
+        let in_gaps = self.stays_general && self.stops_in_time && self.deadline.is_none();
+        self.unmeasured && !in_gaps
     }
 
     /// Whether a stage is the last that can run at present.

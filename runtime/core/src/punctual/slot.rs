@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{ActionId, BATCH_MAX, RequestId};
 use crate::punctual::lifecycle::requests::{Requests, State};
+use crate::punctual::readiness::UNMEASURED;
 use crate::punctual::tables::{Row, Tables};
 use crate::time::{Instant, Nanos};
 
@@ -153,9 +154,17 @@ impl Slot {
             }
             (_, Some(queued)) => queued.until.max(now),
             (Some(running), None) if running.lost => Instant::FAR_FUTURE,
-            (Some(running), None) if running.is_preemptable() => now + self.preemption,
+            (Some(running), None) if running.is_preemptable() => now + self.stops_within(running),
             (Some(running), None) => running.end(now, tables),
         }
+    }
+
+    /// How long best-effort work may still run after it was told to stop.
+    const fn stops_within(&self, running: &Running) -> Nanos {
+        if running.as_measured {
+            return self.preemption;
+        }
+        self.preemption.saturating_mul(UNMEASURED)
     }
 
     /// Adds an action: it runs, or follows the running one.
@@ -175,7 +184,8 @@ impl Slot {
 
     /// Preempts the best-effort action that runs: from now on, f is its bound on stopping.
     pub fn preempt(&mut self, now: Instant) -> ActionId {
-        let until = now + self.preemption;
+        let running = self.running.as_ref().expect("best-effort work runs");
+        let until = now + self.stops_within(running);
         let running = self.running.as_mut().expect("best-effort work runs");
         debug_assert!(
             running.is_preemptable(),

@@ -13,7 +13,7 @@ use crate::config::{
 use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
 use crate::punctual::places::Places;
-use crate::punctual::readiness::Readiness;
+use crate::punctual::readiness::{Readiness, UNMEASURED};
 use crate::time::{Instant, Nanos};
 use crate::validate;
 
@@ -101,6 +101,10 @@ pub struct TaskTable {
     pub ready: u8,
     /// Whether its mandatory exit can run, and not as it was measured.
     pub unmeasured: bool,
+    /// Whether that will stay so.
+    pub stays_general: bool,
+    /// Whether the offline test allows that its stages stop late, as general solutions may.
+    pub stops_in_time: bool,
     pub threshold: Confidence,
     pub threshold_min: Confidence,
     pub batch_max: u8,
@@ -218,6 +222,8 @@ impl Tables {
                 stages: config.models[task.model.index()].stages.len() as u8,
                 ready: config.models[task.model.index()].stages.len() as u8,
                 unmeasured: false,
+                stays_general: false,
+                stops_in_time: false,
                 threshold: task.threshold,
                 threshold_min: task.threshold_min,
                 batch_max: task.batch_max,
@@ -369,7 +375,11 @@ impl Tables {
         for at in 0..self.tasks.len() {
             let measured = self.exits_within(at, |row| readiness.is_measured(row));
             let all = self.exits_within(at, |row| readiness.can_run(row));
+            let mandatory = usize::from(self.tasks[at].mandatory_exit.0) + 1;
+            let mut rows = self.rows_of(&self.tasks[at]).iter().take(mandatory);
+            let stays_general = rows.any(|row| readiness.stays_general(self.row(row.runs_as)));
             let task = &mut self.tasks[at];
+            task.stays_general = stays_general;
             let is_planned = measured > task.mandatory_exit.0;
             task.unmeasured = !is_planned && all > task.mandatory_exit.0;
             task.ready = if is_planned { measured } else { all };
@@ -475,6 +485,9 @@ impl Tables {
     fn choose_guaranteed_sets(&mut self, config: &Config, partition: PartitionId) {
         let mut demands = offline::demands(config, partition);
         let preemption = offline::preemption(config, partition);
+        // Only the gaps of tasks without a deadline ask.
+        let is_asked = |task: &TaskTable| task.partition == partition && task.deadline.is_none();
+        let mut stops_in_time = self.tasks.iter().any(is_asked);
         for level in 0..SCALES.len() {
             for demand in &mut demands {
                 let task = &config.tasks[demand.task.index()];
@@ -497,10 +510,15 @@ impl Tables {
                 };
                 dropped.reserved = false;
             }
+            let late = preemption.map(|preemption| preemption.saturating_mul(UNMEASURED));
+            stops_in_time = stops_in_time && offline::test(&demands, late).outcome.is_ok();
             self.blocking[partition.index()][level] = offline::blocking_allowed(&demands);
             for demand in demands.iter().filter(|d| d.reserved) {
                 self.tasks[demand.task.index()].guaranteed_levels |= 1 << level;
             }
+        }
+        for task in self.tasks.iter_mut().filter(|task| is_asked(task)) {
+            task.stops_in_time = stops_in_time;
         }
     }
 }

@@ -44,7 +44,6 @@ pub struct Metrics {
     pub channel_faults: AtomicU64,
 }
 
-/// Of one task.
 #[derive(Debug)]
 pub struct TaskMetrics {
     pub outcomes: Outcomes,

@@ -165,6 +165,7 @@ fn how_ready_tasks_are_is_known_once_the_scheduler_was_told_what_its_devices_sai
         model: ModelId(0),
         stages: 0,
         as_measured: true,
+        stays_general: false,
     });
     let device = ScriptedDevice {
         events: [said.clone()].into(),

@@ -142,7 +142,7 @@ fn a_stage_that_could_not_be_loaded_is_refused_and_the_one_before_it_answers() {
         partitions: &[PartitionSpec::on_cores("main", vec![0, 1], None)],
         request_buffers: 3,
         cache: None,
-        start: Start::InTurn(&[]),
+        start: Start::in_turn(&[]),
     };
     let mut device = CpuDevice::start(&spec, bell.clone()).expect("starts");
     let failures = device.shell_mut().load_failures().expect("a loader");
@@ -152,6 +152,7 @@ fn a_stage_that_could_not_be_loaded_is_refused_and_the_one_before_it_answers() {
             model,
             stages,
             as_measured,
+            stays_general: false,
         });
         assert_eq!(next_event(&mut device, &bell), said);
     }

@@ -84,6 +84,7 @@ fn at(model: ModelId, stages: u8, as_measured: bool) -> Readiness {
         model,
         stages,
         as_measured,
+        stays_general: false,
     }
 }
 
@@ -92,7 +93,7 @@ fn stages_that_are_named_first_are_prepared_before_the_rest_is_loaded() {
     use Does::{Load, Prepare};
     let (a, b) = (networks::residual(3), networks::residual(4));
     let steps = [step(A, 1), step(B, 1), step(A, 2)];
-    let by_hand = ByHand::new(&[(&a, None), (&b, None)], Start::InTurn(&steps));
+    let by_hand = ByHand::new(&[(&a, None), (&b, None)], Start::in_turn(&steps));
     let part = |does, model, stage| Part { does, model, stage };
     let expected = [
         part(Load, A, 0),
@@ -128,7 +129,7 @@ fn each_stage_is_said_when_it_is_there_and_again_when_it_is_as_measured() {
             .collect::<Vec<_>>()
     };
     let steps = [step(B, 1), step(A, 1)];
-    let mut by_hand = ByHand::new(&[(&a, None), (&b, None)], Start::InTurn(&steps));
+    let mut by_hand = ByHand::new(&[(&a, None), (&b, None)], Start::in_turn(&steps));
     assert_eq!(pages(&by_hand), [1, 2], "the test wants a page a stage");
     assert_eq!(by_hand.said(), [at(A, 0, false), at(B, 0, false)]);
     let mut said = Vec::new();
@@ -193,7 +194,7 @@ fn a_stage_answers_by_general_solutions_first_and_then_by_the_chosen_ones() {
     let (general, chosen) = (scores_of(&[]), scores_of(&tiles(&network)));
     assert_ne!(general, chosen, "they round differently");
 
-    let mut by_hand = ByHand::new(&[(&network, None)], Start::InTurn(&[step(A, 1)]));
+    let mut by_hand = ByHand::new(&[(&network, None)], Start::in_turn(&[step(A, 1)]));
     let mut alone = Alone::new(&by_hand, &image);
     by_hand.said();
     assert_eq!(by_hand.next_said(), [at(A, 1, false)]);
@@ -211,7 +212,7 @@ fn a_stage_answers_by_general_solutions_first_and_then_by_the_chosen_ones() {
 #[should_panic(expected = "weights are missing")]
 fn a_stage_whose_weights_are_missing_does_not_run() {
     let network = networks::residual(3);
-    let by_hand = ByHand::new(&[(&network, None)], Start::InTurn(&[]));
+    let by_hand = ByHand::new(&[(&network, None)], Start::in_turn(&[]));
     let mut alone = Alone::new(&by_hand, &networks::image(&network, 5));
     alone.scores(&by_hand, 0);
 }
@@ -235,7 +236,7 @@ pub(crate) fn damaged(network: &Network) -> WeightImage {
 fn a_model_with_a_damaged_page_stays_at_the_stages_before_it_and_others_go_on() {
     let (a, b) = (networks::residual(3), networks::residual(4));
     let image = damaged(&a);
-    let mut by_hand = ByHand::new(&[(&a, Some(&image)), (&b, None)], Start::InTurn(&[]));
+    let mut by_hand = ByHand::new(&[(&a, Some(&image)), (&b, None)], Start::in_turn(&[]));
     let mut failures = Vec::new();
     loop {
         match by_hand.starter.piece() {

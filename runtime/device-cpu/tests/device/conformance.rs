@@ -88,7 +88,7 @@ impl Subject for Cpu {
         let spec = DeviceSpec {
             models: &models,
             start: if self.in_turn {
-                Start::InTurn(&first)
+                Start::in_turn(&first)
             } else {
                 spec.start
             },
@@ -189,7 +189,7 @@ fn a_device_that_is_dropped_while_it_loads_ends_at_once() {
         partitions: &[PartitionSpec::on_cores("main", vec![0], None)],
         request_buffers: 1,
         cache: None,
-        start: Start::InTurn(&[]),
+        start: Start::in_turn(&[]),
     };
     let device = CpuDevice::start(&spec, Arc::new(Doorbell::new())).expect("starts");
     drop(device);

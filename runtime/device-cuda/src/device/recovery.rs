@@ -29,7 +29,7 @@ use crate::engine::Executors;
 use crate::executor::StreamExecutor;
 use crate::faults::{DeviceError, Health, Loss};
 use crate::queue::StopFlag;
-use crate::start::{Board, DevicePlan, First, InTurn, LeftOut, Next};
+use crate::start::{Board, DevicePlan, First, InTurn, InTurnError, LeftOut, Next};
 
 /// Restarts that may fail one after the other.
 const RESTARTS_FAILED_MAX: u32 = 2;
@@ -173,8 +173,11 @@ impl Recovery {
         if let Some(fault) = error.fault().filter(DeviceError::needs_restart) {
             self.health.fail(fault);
         } else if let Some(complaints) = &self.complaints {
-            let reason = error.into();
-            complaints.say(LoadFailure { model, reason });
+            complaints.say(LoadFailure {
+                model,
+                stays_general: matches!(error, InTurnError::Replacement(_)),
+                reason: error.into(),
+            });
         }
         Next::Loaded
     }

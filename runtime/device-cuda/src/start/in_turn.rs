@@ -5,11 +5,12 @@
 //! runs: loading one may have the driver wait for the device.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use punctual_core::ModelId;
+use punctual_core::{ModelId, Readiness};
 use punctual_cuda_kernels::Module as Unit;
-use punctual_device::{DeviceSpec, Start};
+use punctual_device::{DeviceSpec, LoadRate, Start};
 use punctual_platform::Doorbell;
 use thiserror::Error;
 
@@ -27,10 +28,10 @@ use crate::weights::{LoadError, Weights};
 /// How long a module waits for a gap. A device that is never idle would have general kernels for ever otherwise.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Bytes a second that are copied to the device at most while stages run one after the other without a gap: a fiftieth of
-/// an H200's bus, less of a board's memory. What a copy does to a stage that runs meanwhile no GPU has measured yet (`punctual bench gpu`,
-/// step `loads`).
-const BESIDE_STAGES_BYTES_PER_S: u64 = 1_000_000_000;
+/// What is copied to the device while stages run one after the other without a gap, where the manifest does not say: a
+/// fiftieth of an H200's bus, less of a board's memory. What a copy does to a stage that runs meanwhile no GPU has measured yet
+/// (`punctual bench gpu`, step `loads`).
+pub(crate) const BESIDE_STAGES: LoadRate = LoadRate::of_mb_per_s(NonZeroU32::new(1_000).unwrap());
 
 /// What a stage needs before it can run.
 #[derive(Clone, Debug, Default)]
@@ -103,18 +104,28 @@ impl LeftOut {
     pub(crate) fn say_all_others(&self, needs: &Needs, board: &Board) {
         let models = needs.iter().enumerate();
         for (model, stages) in models.filter(|(model, _)| !self.has_model(*model)) {
-            let as_measured = stages
-                .iter()
-                .all(|stage| stage.units.is_disjoint(&self.units));
-            board.say(model, stages.len() as u8, as_measured);
+            let stays_general = self.stays_general(stages);
+            board.say(Readiness {
+                model: ModelId(model as u16),
+                stages: stages.len() as u8,
+                as_measured: !stays_general,
+                stays_general,
+            });
         }
+    }
+
+    /// Whether other modules do for good the work of some that these stages want.
+    fn stays_general(&self, stages: &[StageNeeds]) -> bool {
+        !stages
+            .iter()
+            .all(|stage| stage.units.is_disjoint(&self.units))
     }
 }
 
 /// In which order stages are loaded: by the steps, then what they do not name, pinned models first. None: all before the
 /// device is there.
 pub(crate) fn order(spec: &DeviceSpec<'_>, needs: &Needs) -> Option<Box<[StageOf]>> {
-    let Start::InTurn(steps) = spec.start else {
+    let Start::InTurn { steps, .. } = spec.start else {
         return None;
     };
     let models = || (0..needs.len()).map(|model| (model, usize::MAX));
@@ -145,12 +156,19 @@ pub(crate) fn pages(order: &[StageOf], needs: &Needs) -> impl Iterator<Item = (u
 pub enum InTurnError {
     #[error(transparent)]
     Weights(#[from] LoadError),
-    #[error("module {unit}: {error}")]
-    Module {
-        /// Its name.
-        unit: &'static str,
-        error: KernelError,
-    },
+    #[error(transparent)]
+    Module(ModuleError),
+    /// Of one whose work others go on to do.
+    #[error("{0}; other kernels go on to do its work")]
+    Replacement(ModuleError),
+}
+
+/// Why a module is not there.
+#[derive(Debug, Error)]
+#[error("module {unit}: {error}")]
+pub struct ModuleError {
+    unit: &'static str,
+    error: KernelError,
 }
 
 impl InTurnError {
@@ -158,10 +176,14 @@ impl InTurnError {
     pub(crate) fn fault(&self) -> Option<DeviceError> {
         match self {
             Self::Weights(LoadError::Driver(error))
-            | Self::Module {
+            | Self::Module(ModuleError {
                 error: KernelError::Driver(error),
                 ..
-            } => Some(DeviceError::from(*error)),
+            })
+            | Self::Replacement(ModuleError {
+                error: KernelError::Driver(error),
+                ..
+            }) => Some(DeviceError::from(*error)),
             _ => None,
         }
     }
@@ -202,6 +224,7 @@ pub(crate) struct InTurn {
     stages: Box<[u8]>,
     /// Since when a module waits for a gap.
     waits_since_ns: Option<u64>,
+    rate: LoadRate,
     /// When the next page may be copied, also if stages run.
     copy_due_ns: u64,
 }
@@ -233,6 +256,7 @@ impl InTurn {
             loaded: BTreeSet::from([Unit::General]),
             left_out: LeftOut::default(),
             waits_since_ns: None,
+            rate: device_plan.rate,
             copy_due_ns: 0,
         };
         in_turn.look_at_first();
@@ -279,7 +303,8 @@ impl InTurn {
         }
         self.waits_since_ns = None;
         let unit = self.first.units.pop_first().expect("one is left");
-        self.load(unit).map_err(|error| self.give_up(at, error))?;
+        let loaded = self.load(unit).map_err(InTurnError::Module);
+        loaded.map_err(|error| self.give_up(at, error))?;
         Ok(Next::Loaded)
     }
 
@@ -308,18 +333,17 @@ impl InTurn {
             };
             let copied = weights.bring_in_page(at.model, page as usize);
             copied.map_err(|error| self.give_up(at, error.into()))?;
-            let bytes = weights.page_bytes() as u64;
-            self.copy_due_ns = now_ns + bytes * 1_000_000_000 / BESIDE_STAGES_BYTES_PER_S;
+            self.copy_due_ns = self.rate.due_ns(now_ns, weights.page_bytes() as u64);
         }
         self.first.pages.remove(&page);
         Ok(Next::Loaded)
     }
 
-    fn load(&mut self, unit: Unit) -> Result<(), InTurnError> {
+    fn load(&mut self, unit: Unit) -> Result<(), ModuleError> {
         let kernels = &self.place.installation.kernels;
         let loaded = kernels.load(&self.place.context, unit);
         let unit_name = unit.name();
-        loaded.map_err(|error| InTurnError::Module {
+        loaded.map_err(|error| ModuleError {
             unit: unit_name,
             error,
         })?;
@@ -333,11 +357,10 @@ impl InTurn {
         if let Err(error) = self.load(unit) {
             self.counters.not_loaded.add(1);
             self.left_out.units.insert(unit);
-            return Err((model, error));
+            self.say_all();
+            return Err((model, InTurnError::Replacement(error)));
         }
-        for model in 0..self.stages.len() {
-            self.say(model);
-        }
+        self.say_all();
         Ok(Next::Loaded)
     }
 
@@ -357,6 +380,10 @@ impl InTurn {
         self.look_at_first();
     }
 
+    fn say_all(&self) {
+        (0..self.stages.len()).for_each(|model| self.say(model));
+    }
+
     /// Says how much of a model is there.
     fn say(&self, model: usize) {
         let stages = self.stages[model];
@@ -364,7 +391,12 @@ impl InTurn {
         let as_measured = there
             .iter()
             .all(|stage| stage.units.is_subset(&self.loaded));
-        self.board.say(model, stages, as_measured);
+        self.board.say(Readiness {
+            model: ModelId(model as u16),
+            stages,
+            as_measured,
+            stays_general: self.left_out.stays_general(there),
+        });
     }
 
     /// Something of a model cannot be loaded: it stays as it is.

@@ -8,7 +8,7 @@ mod readiness;
 
 pub use error::StartError;
 pub(crate) use in_turn::{InTurn, LeftOut};
-pub use in_turn::{InTurnError, Next};
+pub use in_turn::{InTurnError, ModuleError, Next};
 pub(crate) use plan::{DevicePlan, First, InstallError};
 pub(crate) use preparation::{device_plan, programs};
 pub(crate) use readiness::{Board, Follower};

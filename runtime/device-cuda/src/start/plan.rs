@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use punctual_cuda_kernels::Module as Unit;
-use punctual_device::InputBuffers;
+use punctual_device::{InputBuffers, LoadRate};
 use thiserror::Error;
 
 use crate::confinement::Confinement;
@@ -37,6 +37,8 @@ pub(crate) struct DevicePlan {
     pub(crate) needs: Needs,
     /// In which order stages come while the device serves; none: everything is there before.
     pub(crate) order: Option<Box<[StageOf]>>,
+    /// How fast they come while stages run.
+    pub(crate) rate: LoadRate,
 }
 
 /// How much is made before the device serves.

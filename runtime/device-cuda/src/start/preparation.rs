@@ -132,6 +132,7 @@ pub(crate) fn device_plan(
             .collect(),
         weights,
         order: in_turn::order(spec, &needs),
+        rate: spec.start.rate().unwrap_or(in_turn::BESIDE_STAGES),
         needs,
         confinement: Arc::new(Confinement::new(cuda, spec.partitions)?),
         spec: cuda.clone(),

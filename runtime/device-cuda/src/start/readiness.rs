@@ -8,7 +8,7 @@ use punctual_platform::Doorbell;
 
 /// Written by the thread that loads. States, not a queue: who reads late reads the last one.
 pub struct Board {
-    /// Stages in the low byte; whether they are as they were measured above it.
+    /// Stages in the low byte; whether they are as they were measured, and whether they never will be, above it.
     models: Box<[AtomicU16]>,
     /// How often anything was said.
     changes: AtomicU64,
@@ -17,6 +17,7 @@ pub struct Board {
 }
 
 const AS_MEASURED: u16 = 1 << 8;
+const STAYS_GENERAL: u16 = 1 << 9;
 
 impl Board {
     /// Of models nothing of which is there.
@@ -30,8 +31,12 @@ impl Board {
     }
 
     /// Says how much of a model can run from now on.
-    pub fn say(&self, model: usize, stages: u8, as_measured: bool) {
-        let state = u16::from(stages) | if as_measured { AS_MEASURED } else { 0 };
+    pub fn say(&self, said: Readiness) {
+        let flag = |holds: bool, flag| if holds { flag } else { 0 };
+        let state = u16::from(said.stages)
+            | flag(said.as_measured, AS_MEASURED)
+            | flag(said.stays_general, STAYS_GENERAL);
+        let model = said.model.index();
         // Release: pairs with the acquires in `state` and `poll` (label READY): what is said to be there is there.
         if self.models[model].swap(state, Ordering::Release) != state {
             self.changes.fetch_add(1, Ordering::Release);
@@ -70,7 +75,7 @@ impl Follower {
 
     #[must_use]
     pub fn is_ready(&self, model: ModelId, stage: StageId) -> bool {
-        let stages = self.board.state(model.index()) & (AS_MEASURED - 1);
+        let stages = self.board.state(model.index()) & u16::from(u8::MAX);
         stage.index() < usize::from(stages)
     }
 
@@ -93,6 +98,7 @@ impl Follower {
                     model: ModelId(model as u16),
                     stages: state as u8,
                     as_measured: state & AS_MEASURED != 0,
+                    stays_general: state & STAYS_GENERAL != 0,
                 });
             }
         }
@@ -104,30 +110,38 @@ impl Follower {
 mod tests {
     use super::*;
 
-    fn readiness(model: u16, stages: u8, as_measured: bool) -> Option<Readiness> {
-        Some(Readiness {
+    fn readiness(model: u16, stages: u8, as_measured: bool) -> Readiness {
+        Readiness {
             model: ModelId(model),
             stages,
             as_measured,
-        })
+            stays_general: false,
+        }
     }
 
     #[test]
     fn nothing_is_told_to_be_there_first_and_then_each_change_once() {
         let board = Arc::new(Board::new(2, Arc::new(Doorbell::new())));
         let mut follower = Follower::new(board.clone());
-        board.say(1, 1, false);
-        assert_eq!(follower.poll(), readiness(0, 0, false));
-        assert_eq!(follower.poll(), readiness(1, 0, false));
-        assert_eq!(follower.poll(), readiness(1, 1, false));
+        board.say(readiness(1, 1, false));
+        assert_eq!(follower.poll(), Some(readiness(0, 0, false)));
+        assert_eq!(follower.poll(), Some(readiness(1, 0, false)));
+        assert_eq!(follower.poll(), Some(readiness(1, 1, false)));
         assert_eq!(follower.poll(), None);
         assert!(follower.is_ready(ModelId(1), StageId(0)));
         assert!(!follower.is_ready(ModelId(1), StageId(1)));
         assert!(!follower.is_ready(ModelId(0), StageId(0)));
-        board.say(1, 2, false);
-        board.say(1, 2, true);
-        board.say(1, 2, true);
-        assert_eq!(follower.poll(), readiness(1, 2, true));
+        board.say(readiness(1, 2, false));
+        board.say(readiness(1, 2, true));
+        board.say(readiness(1, 2, true));
+        assert_eq!(follower.poll(), Some(readiness(1, 2, true)));
         assert_eq!(follower.poll(), None);
+        let general = Readiness {
+            stays_general: true,
+            ..readiness(0, 1, false)
+        };
+        board.say(general);
+        assert_eq!(follower.poll(), Some(general));
+        assert!(follower.is_ready(ModelId(0), StageId(0)));
     }
 }

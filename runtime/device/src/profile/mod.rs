@@ -257,7 +257,6 @@ pub enum MeasureError<E> {
     /// An error of the device, which has said so.
     #[error("stage {stage} at batch {batch} failed during the measurement; please report this")]
     Failed {
-        /// Which stage.
         stage: u8,
         /// At which batch size.
         batch: u8,

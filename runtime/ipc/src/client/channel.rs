@@ -41,7 +41,6 @@ pub struct ClientChannel {
     terms: StreamTerms,
     /// Carried the handshake; now it only tells that the daemon is gone.
     socket: OwnedFd,
-    /// Rings the daemon.
     bell: ClientBell,
     /// What the daemon rings.
     watch: BellWatch,

@@ -1,6 +1,8 @@
 //! What a stream looks like.
 
-use punctual_types::{AREA_BYTES_MAX, OUTPUT_ALIGNMENT, VECTOR_LENGTH_MAX, VECTORS_MAX};
+use punctual_types::{
+    AREA_BYTES_MAX, DESCRIPTION_BYTES_MAX, OUTPUT_ALIGNMENT, VECTOR_LENGTH_MAX, VECTORS_MAX,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::descriptor::Crop;
@@ -12,7 +14,6 @@ pub(crate) const SLOTS_MAX: u16 = 256;
 pub(crate) const RESULTS_MAX: u32 = 4096;
 /// The most records of a submission: a network has no more exits.
 const RECORDS_MAX: u8 = 16;
-const DESCRIPTION_BYTES_MAX: u32 = 4 << 20;
 /// Most numbers that come with a frame.
 const NUMBERS_MAX: u16 = VECTORS_MAX as u16 * VECTOR_LENGTH_MAX as u16;
 const _: () = assert!(NUMBERS_MAX as u32 == VECTORS_MAX as u32 * VECTOR_LENGTH_MAX);

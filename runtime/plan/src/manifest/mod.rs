@@ -31,6 +31,8 @@ pub use recorder::{Payloads, RecorderMode, RecorderPlan, RecorderRule};
 pub use socket::{METRICS_SUFFIX, SocketRule};
 pub(crate) use vector::RawVector;
 
+use std::num::NonZeroU32;
+
 use punctual_core::{Answers, Criticality, Delivery, Nanos};
 use punctual_diagnostics::{
     Document, Invalid, Place, Problems, RemovedKey, RenamedKey, Section, Spanned, unique,
@@ -79,6 +81,9 @@ pub(crate) const UNITS_MAX: u64 = 64;
 /// Masks of TPCs have this number of bits.
 const TPCS_MAX: u64 = 128;
 
+/// More than any board's memory takes.
+const START_MB_PER_S_MAX: u64 = 1_000_000;
+
 /// How the daemon's threads get their urgency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -116,6 +121,7 @@ pub(crate) struct RawDaemon {
     pub(crate) watchdog: Nanos,
     pub(crate) scheduling: Scheduling,
     pub(crate) idle_latency: Option<Nanos>,
+    pub(crate) start_mb_per_s: Option<NonZeroU32>,
     pub(crate) margins: Margins,
     pub(crate) memory_bytes: Option<Spanned<u64>>,
     /// The folder of engines of TensorRT that the user has built.
@@ -312,6 +318,11 @@ impl RawDaemon {
         let us = section.optional::<u64>("idle_latency_us", problems);
         let idle_latency =
             us.map(|at| Nanos::from_micros(at.within(0..=10_000, " us", problems).value));
+        let start_rate = section.optional::<u64>("start_mb_per_s", problems);
+        let start_mb_per_s = start_rate.and_then(|at| {
+            let rate = at.within(1..=START_MB_PER_S_MAX, " MB/s", problems);
+            NonZeroU32::new(rate.value as u32)
+        });
         let margins = Margins::read(&mut section, problems);
         let memory_bytes = section.optional::<u64>("memory_mb", problems);
         let memory_bytes = memory_bytes.map(|at| {
@@ -336,6 +347,7 @@ impl RawDaemon {
             watchdog,
             scheduling: scheduling.unwrap_or_default(),
             idle_latency,
+            start_mb_per_s,
             margins,
             memory_bytes,
             engines,

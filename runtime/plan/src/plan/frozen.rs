@@ -4,7 +4,7 @@
 //! Nothing in here changes after it was built, and nothing was read from the environment while
 //! it was: the same manifest, board, host facts, packages and profiles give the same plan, bit for bit.
 
-use std::num::NonZeroU8;
+use std::num::{NonZeroU8, NonZeroU32};
 use std::path::{Path, PathBuf};
 
 use punctual_core::{
@@ -46,6 +46,9 @@ pub struct Plan {
     /// machine has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_latency: Option<Nanos>,
+    /// What a start writes while stages run, in 10^6 bytes a second; none: what each device takes for harmless.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_mb_per_s: Option<NonZeroU32>,
     pub recorder: RecorderPlan,
     /// Whether threads are to ask for real-time priorities and locked memory. False when the host
     /// does not allow it; every [`ThreadPlan::priority`] is then `None`.

@@ -68,6 +68,7 @@ pub(crate) fn freeze(
         drain_bound: daemon.drain,
         watchdog: daemon.watchdog,
         idle_latency: daemon.idle_latency,
+        start_mb_per_s: daemon.start_mb_per_s,
         recorder: resolved.manifest.recorder,
         realtime: inputs.host.realtime,
         margins: daemon.margins,

@@ -83,6 +83,7 @@ pub(crate) fn resolve<'i>(
     let admission = AdmissionPlan::resolve(&daemon.admission, accounts, problems);
     let outputs = outputs::layouts(&models, &mut tasks, problems);
     tasks::settle_places(&mut tasks, &models, &outputs);
+    tasks::check_descriptions(&tasks, problems);
     offload::check(&manifest, &tasks, &models, &outputs, problems);
     // Last: no task is assigned to a place.
     let places = places::find(&manifest, &placement, inputs, problems);

@@ -1,8 +1,9 @@
 //! Tasks: what they name is looked up, and what they are promised is complete.
 
 use punctual_core::{Answers, Criticality, Delivery, Nanos};
-use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned};
+use punctual_diagnostics::{Bytes, Invalid, Place, Problems, Rule, Spanned};
 use punctual_model::OutputLayout;
+use punctual_types::DESCRIPTION_BYTES_MAX;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -42,6 +43,18 @@ pub enum TaskRule {
         other: String,
         of_other: String,
     },
+    /// More than a client can be told when it connects.
+    #[error(
+        "what a client of {of:?} is told takes up to {}, more than {}: names of {tasks} tasks, of classes and of outputs",
+        Bytes(*bytes),
+        Bytes(DESCRIPTION_BYTES_MAX.into())
+    )]
+    Description {
+        /// The task, or the pattern of packages.
+        of: String,
+        tasks: usize,
+        bytes: u64,
+    },
 }
 
 impl Rule for TaskRule {
@@ -55,6 +68,7 @@ impl Rule for TaskRule {
             Self::FramesDiffer { .. } => {
                 "a client submits frames of one format and size to all tasks of a pattern"
             }
+            Self::Description { .. } => "a client is told at once what all its answers consist of",
         }
     }
 
@@ -67,6 +81,12 @@ impl Rule for TaskRule {
             }
             Self::FramesDiffer { .. } => {
                 "write `frame`, or a `[[task]]` for the packages of each kind".into()
+            }
+            Self::Description { tasks: 1, .. } => {
+                "compile the network with fewer or shorter names of classes".into()
+            }
+            Self::Description { .. } => {
+                "write several `[[task]]`s, each for a part of the packages".into()
             }
         }
     }
@@ -247,6 +267,21 @@ fn check_frames(group: &[Task], problems: &mut Problems<'_>) {
             of_other: frames(other),
         };
         problems.add(&first.frame_place, cause);
+    }
+}
+
+/// Notes groups whose clients would be told more than fits.
+pub(super) fn check_descriptions(tasks: &[Task], problems: &mut Problems<'_>) {
+    for group in groups(tasks) {
+        let first = &group[0];
+        if first.description_bytes > u64::from(DESCRIPTION_BYTES_MAX) {
+            let cause = TaskRule::Description {
+                of: first.clients_of(),
+                tasks: group.len(),
+                bytes: first.description_bytes,
+            };
+            problems.add(&first.outputs_place, cause);
+        }
     }
 }
 

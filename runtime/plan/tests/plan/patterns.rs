@@ -1,6 +1,6 @@
 //! One `[[task]]` for the packages of a folder.
 
-use punctual_model::InputSpec;
+use punctual_model::{InputSpec, Package};
 use punctual_plan::{Diagnostics, PackageInput, Plan, PlanInputs, ProfileInput};
 
 use crate::fixture;
@@ -125,6 +125,34 @@ fn what_is_wrong_with_all_tasks_of_a_pattern_is_told_once() {
         refusal.contains("65 clients of all tasks together"),
         "{refusal}"
     );
+}
+
+#[test]
+fn more_names_than_a_client_can_be_told_are_refused() {
+    // Each network has classes of its own: a kilobyte of names, told twice at most.
+    let of_different_classes = |packages: usize| {
+        let mut inputs = inputs(ZOO, packages);
+        for (number, package) in inputs.packages[1..].iter_mut().enumerate() {
+            let signs = package.package.as_ref().expect("a package");
+            let mut network = signs.network().clone();
+            for class in &mut network.classes {
+                *class = format!("{class:x<240} {number}");
+            }
+            let named = Package::new(network, signs.calibration().clone());
+            package.package = Ok(named.expect("a valid network"));
+        }
+        Plan::build(&inputs)
+    };
+    assert!(of_different_classes(1_000).is_ok());
+    let refusal = of_different_classes(3_000).expect_err("too much to tell");
+    let refusal = refusal.to_string();
+    for words in [
+        "what a client of \"zoo/*.punctual\" is told takes up to ",
+        " MiB, more than 4.0 MiB: names of 3000 tasks",
+        "write several `[[task]]`s, each for a part of the packages",
+    ] {
+        assert!(refusal.contains(words), "{refusal}");
+    }
 }
 
 #[test]

@@ -86,6 +86,8 @@ fn words_and_numbers_that_make_no_sense_are_refused_by_name() {
         ("scheduling = 3", "scheduling"),
         ("watchdog_ms = 5", "watchdog_ms"),
         ("idle_latency_us = 1_000_000", "idle_latency_us"),
+        ("start_mb_per_s = 0", "choose 1 to 1000000 MB/s"),
+        ("start_mb_per_s = 1_000_001", "start_mb_per_s"),
     ] {
         let errors = plan(keys, &[]).expect_err(keys).to_string();
         assert!(errors.contains(words), "{keys}: {errors}");

@@ -20,6 +20,18 @@ fn ready(model: u16, stages: u8, as_measured: bool) -> Event {
         model: ModelId(model),
         stages,
         as_measured,
+        stays_general: false,
+    })
+}
+
+/// The general solutions of a network stay for good.
+fn general(model: u16, stages: u8) -> Event {
+    let Event::Readiness(said) = ready(model, stages, false) else {
+        unreachable!("it is about readiness");
+    };
+    Event::Readiness(Readiness {
+        stays_general: true,
+        ..said
     })
 }
 
@@ -227,6 +239,57 @@ fn a_frame_without_a_deadline_does_not_wait_for_slack_that_may_never_come() {
     assert_eq!(reply(&world, taken).1.verdict, Verdict::OnTime);
 }
 
+/// General solutions of best-effort work take four budgets, and stop as late as they may.
+#[derive(Clone, Debug)]
+struct General;
+
+impl Nature for General {
+    fn duration(&mut self, infer: &Infer, time: StageTime) -> Nanos {
+        let slow = infer.criticality == Criticality::BestEffort;
+        Nanos::new(time.budget.as_nanos() * if slow { 4 } else { 1 })
+    }
+
+    fn stopping(&mut self, bound: Nanos) -> Nanos {
+        bound.saturating_mul(4)
+    }
+}
+
+/// A reserved task, and best-effort work without a deadline whose stages are longer than any slack.
+fn beside_long_stages() -> Config {
+    let long = || model_alone(&[ms(30)]);
+    let short = || model_alone(&[ms(2)]);
+    let tasks = vec![task(0, ms(20), ms(20)), best_effort(1)];
+    plan(tasks, vec![short(), long()], ms(1))
+}
+
+#[test]
+fn a_frame_without_a_deadline_is_served_in_the_gaps_if_general_solutions_stay() {
+    let mut world = World::new(beside_long_stages(), General);
+    world.schedule(at(0), general(1, 1));
+    let gap = world.frame(1, at(1));
+    // No slack is as long as its stage, and these preempt it.
+    let promised: Vec<u64> = (0..4).map(|n| world.frame(0, at(20 * n + 5))).collect();
+    world.run_until(at(400)).expect("no violation");
+    for frame in promised {
+        assert_eq!(reply(&world, frame).1.verdict, Verdict::OnTime);
+    }
+    assert_eq!(reply(&world, gap).1.verdict, Verdict::OnTime);
+    assert!(world.orders_of(Criticality::BestEffort).len() > 1);
+    assert_eq!(world.auditor.gaps(), []);
+}
+
+#[test]
+fn where_promises_have_no_room_for_a_late_stop_general_solutions_serve_no_frame_without_a_deadline()
+{
+    let mut config = beside_long_stages();
+    config.partitions[0].preemption_bound = ms(6);
+    let mut world = World::new(config, Exact);
+    world.schedule(at(0), general(1, 1));
+    let refused = world.frame(1, at(1));
+    world.run_until(at(20)).expect("no violation");
+    assert_eq!(verdict(&world, refused), (at(1), NOT_READY));
+}
+
 #[test]
 fn what_is_open_ends_when_a_device_says_that_it_can_run_less() {
     let mut world = World::new(two(), Exact);
@@ -269,7 +332,12 @@ fn load_in_turn(world: &mut World<WithinBounds>, random: &mut Random) {
             } else if world.nature.unmeasured_until[model as usize] == Instant::FAR_FUTURE {
                 world.nature.unmeasured_until[model as usize] = now;
             }
-            let said = ready(model, stages as u8, as_measured);
+            let stays = !as_measured && model % 2 == 1;
+            let said = if stays {
+                general(model, stages as u8)
+            } else {
+                ready(model, stages as u8, as_measured)
+            };
             if now == Instant::ZERO {
                 // Before any frame of that time.
                 world.step(&said).expect("no violation");

@@ -175,6 +175,6 @@ impl Auditor {
             .map(|stage| stage.runs_as.unwrap_or(own.model));
         let demoted = own.criticality == Criticality::RealTime
             && models.any(|model| self.conduct.is_demoted(own.partition, model));
-        demoted || self.punctual && self.is_unmeasured(task)
+        demoted || self.punctual && self.waits_for_slack(task)
     }
 }

@@ -5,13 +5,15 @@ use punctual_core::{Instant, Nanos};
 use super::auditor::Auditor;
 use super::claims::Broken;
 use super::floor::Flight;
+use super::readiness::STOPS_WITHIN;
 use super::request_log::Place;
 use super::violation::Violation;
 
 impl Auditor {
     fn stop_bound(&self, flight: &Flight) -> Nanos {
         let partition = &self.config.partitions[flight.infer.partition.index()];
-        partition.preemption_bound + self.config.dispatch_cost
+        let stop = partition.preemption_bound + self.config.dispatch_cost;
+        stop.saturating_mul(if flight.as_measured { 1 } else { STOPS_WITHIN })
     }
 
     /// The time since the last event, and what fell due in it.

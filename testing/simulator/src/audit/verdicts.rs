@@ -177,7 +177,9 @@ impl Auditor {
                 delivery == Delivery::LatestFrame && submission.next_stage == 0 && !submission.gone
             }
             Verdict::Rejected(Rejection::Shedding) => self.shedding && !real_time,
-            Verdict::Rejected(Rejection::NotReady) => !self.is_ready(submission.task),
+            Verdict::Rejected(Rejection::NotReady) => {
+                !self.is_ready(submission.task) || self.may_stay_general(submission.task)
+            }
             Verdict::Rejected(_) => {
                 let at_the_door = arriving || preparing || !real_time;
                 (at_the_door

@@ -20,6 +20,7 @@ fn found(stages: u8, as_measured: bool, orders: fn(&mut Action)) -> Vec<Violatio
             model: ModelId(0),
             stages,
             as_measured,
+            stays_general: false,
         })
     };
     bench.schedule(at(0), said(stages, as_measured));
