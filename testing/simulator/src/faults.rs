@@ -1,6 +1,6 @@
 //! What goes wrong in a run, as data: a scenario names it, the world does it.
 
-use punctual_core::{ClientId, Instant, ModelId, Nanos};
+use punctual_core::{ClientId, Instant, ModelId, Nanos, Readiness};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,13 +54,7 @@ pub enum Fault {
     /// The machine is found to be in trouble: best-effort work must be given up meanwhile.
     BestEffortShed { from: Instant, until: Instant },
     /// The device says that it can run this much of a model from now on: its start goes on.
-    Loading {
-        at: Instant,
-        model: ModelId,
-        /// How many of its first stages.
-        stages: u8,
-        as_measured: bool,
-    },
+    Loading { at: Instant, said: Readiness },
 }
 
 impl Fault {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use punctual_core::{
     Action, ActionId, Arrival, Event, Finished, Infer, Instant, ModelConfig, Nanos, PartitionId,
-    Readiness, Scheduler, TaskConfig,
+    Scheduler, TaskConfig,
 };
 use punctual_executor::{Events, Step, World};
 
@@ -100,20 +100,7 @@ impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
                     (from, Event::Shed { hold: true }),
                     (until, Event::Shed { hold: false }),
                 ]),
-                Fault::Loading {
-                    at,
-                    model,
-                    stages,
-                    as_measured,
-                } => told.push((
-                    at,
-                    Event::Readiness(Readiness {
-                        model,
-                        stages,
-                        as_measured,
-                        stays_general: false,
-                    }),
-                )),
+                Fault::Loading { at, said } => told.push((at, Event::Readiness(said))),
                 _ => {}
             }
         }

@@ -1,6 +1,6 @@
 //! `[timing]`: how long things really take; `[[fault]]`: what goes wrong.
 
-use punctual_core::{ClientId, Instant, ModelId, Nanos, STAGES_MAX};
+use punctual_core::{ClientId, Instant, ModelId, Nanos, Readiness, STAGES_MAX};
 use punctual_diagnostics::{Problems, Rule, Section, Spanned};
 use punctual_simulator::faults::Fault;
 use punctual_simulator::scenario::Task;
@@ -200,9 +200,12 @@ fn fault(
         },
         Kind::Loading => Fault::Loading {
             at: at(s, "at_s", problems),
-            model: ModelId(names::index(s, "model", "model", models, problems) as u16),
-            stages: s.required_whole("stages", 0..=STAGES_MAX as u64, problems) as u8,
-            as_measured: s.or("as_measured", true, problems).value,
+            said: Readiness {
+                model: ModelId(names::index(s, "model", "model", models, problems) as u16),
+                stages: s.required_whole("stages", 0..=STAGES_MAX as u64, problems) as u8,
+                as_measured: s.or("as_measured", true, problems).value,
+                stays_general: s.or("stays_general", false, problems).value,
+            },
         },
     }
 }

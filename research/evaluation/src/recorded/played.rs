@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_core::{
-    Config, Instant, ModelConfig, ModelId, Nanos, Scheduler, StageConfig, TaskConfig, TaskId, Units,
+    Config, Instant, ModelConfig, ModelId, Nanos, Readiness, Scheduler, StageConfig, TaskConfig,
+    TaskId, Units,
 };
 use punctual_model::Calibration;
 use punctual_plan::PolicyChoice;
@@ -358,13 +359,9 @@ impl<'a> Frames<'a> {
             until: self.at(*until),
         });
         let readiness = self.log.readiness.iter().filter_map(|(at, said)| {
-            let model = *self.matched.models.get(said.model.index())?;
-            Some(Fault::Loading {
-                at: self.at(*at),
-                model: model?,
-                stages: said.stages,
-                as_measured: said.as_measured,
-            })
+            let model = (*self.matched.models.get(said.model.index())?)?;
+            let (at, said) = (self.at(*at), Readiness { model, ..*said });
+            Some(Fault::Loading { at, said })
         });
         gone.chain(holds).chain(readiness).collect()
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use punctual_core::{
     Answers, ClientId, Confidence, Criticality, Delivery, Instant, ModelId, Nanos, PartitionId,
-    Partitioning, PolicySpec, PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Units,
-    Weights,
+    Partitioning, PolicySpec, PunctualConfig, Readiness, StageId, StageTime, TaskConfig, TaskId,
+    Units, Weights,
 };
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 use punctual_types::Random;
@@ -339,12 +339,14 @@ fn loading(random: &mut Random, scenario: &mut Scenario, policy: &dyn PolicySpec
             } else {
                 random.within(ready, count)
             };
-            scenario.faults.push(Fault::Loading {
-                at,
+            let as_measured = last || random.one_in(2);
+            let said = Readiness {
                 model: ModelId(index as u16),
                 stages: ready as u8,
-                as_measured: last || random.one_in(2),
-            });
+                as_measured,
+                stays_general: !as_measured && random.one_in(4),
+            };
+            scenario.faults.push(Fault::Loading { at, said });
         }
     }
 }

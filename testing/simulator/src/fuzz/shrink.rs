@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::{Answers, ClientId, Delivery, Nanos, PunctualConfig, TaskId};
+use punctual_core::{Answers, ClientId, Delivery, Nanos, PunctualConfig, Readiness, TaskId};
 
 use super::Case;
 use super::check::{Failure, Passed};
@@ -156,7 +156,12 @@ fn drop_model(case: &mut Case, gone: usize) {
         task.config.model.0 -= u16::from(task.config.model.index() > gone);
     }
     scenario.faults.retain_mut(|fault| {
-        let (Fault::ProfileLies { model, .. } | Fault::Loading { model, .. }) = fault else {
+        let (Fault::ProfileLies { model, .. }
+        | Fault::Loading {
+            said: Readiness { model, .. },
+            ..
+        }) = fault
+        else {
             return true;
         };
         let kept = model.index() != gone;
