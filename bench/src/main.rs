@@ -18,6 +18,7 @@ mod programs;
 mod start;
 mod usage;
 mod wakeup;
+mod zoo;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use punctual_platform::termination::Termination;

@@ -1,22 +1,18 @@
 //! `punctual bench paging`: many networks in one manifest, served by the daemon from a cache that holds a part of their weights.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
-use punctual_client::{Client, ConnectError, Crop, Lost, Options as Stream, PixelFormat, Verdict};
-use punctual_client::{NoSuchTask, SubmitError, now_ns};
+use punctual_client::{Verdict, now_ns};
 use punctual_conformance::networks;
-use punctual_daemon::{LatencyReport, Report as Served, ReportError};
-use punctual_device_cpu::images::{self, ImageError};
-use punctual_kernels::Isa;
-use punctual_model::{Calibration, PAGE_BYTES, Package, PackageError};
-use punctual_platform::output::{self, OutputError};
-use punctual_platform::termination::{Terminates, Termination};
+use punctual_daemon::{LatencyReport, Report as Served};
+use punctual_model::PAGE_BYTES;
+use punctual_platform::output;
 use punctual_types::Random;
 use serde::Serialize;
 
-use crate::programs::{self, Folder, ProgramError, Programs};
+use crate::programs::{Folder, Programs, Serves};
+use crate::zoo::{self, Asker, Error};
 
 /// How much of what.
 #[derive(Clone, Debug, clap::Args)]
@@ -69,53 +65,6 @@ pub struct Options {
     json: bool,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A package cannot be made or read.
-    #[error(transparent)]
-    Package(#[from] PackageError),
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-    #[error("{path}: {source}", path = path.display())]
-    Folder {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("the client: {0}")]
-    Connect(#[from] ConnectError),
-    #[error("the client: {0}")]
-    Client(#[from] Lost),
-    #[error("a frame: {0}")]
-    Submit(#[from] SubmitError),
-    #[error("a frame: {0}")]
-    Task(#[from] NoSuchTask),
-    #[error("the daemon's report: {0}")]
-    Report(#[from] ReportError),
-    #[error("{0} requests were lost")]
-    Lost(u64),
-    #[error(transparent)]
-    Output(#[from] OutputError),
-}
-
-impl Terminates for Error {
-    fn termination(&self) -> Termination {
-        match self {
-            Self::Output(error) => error.termination(),
-            Self::Program(error) => error.termination(),
-            Self::Package(PackageError::File { .. }) | Self::Folder { .. } => Termination::File,
-            Self::Package(_) | Self::Image(_) => Termination::BadInput,
-            Self::Lost(_)
-            | Self::Connect(_)
-            | Self::Client(_)
-            | Self::Submit(_)
-            | Self::Task(_)
-            | Self::Report(_) => Termination::BadResult,
-        }
-    }
-}
-
 #[derive(Clone, Debug, Serialize)]
 struct Report {
     models: u16,
@@ -156,34 +105,23 @@ pub fn run(options: &Options) -> Result<(), Error> {
         output::text(report.text())?;
     }
     if report.lost > 0 {
-        return Err(Error::Lost(report.lost));
+        return Err(Error::Missing(report.lost));
     }
     Ok(())
 }
 
-fn name(index: u16) -> String {
-    format!("net-{index:04}")
-}
-
 /// Writes the packages that are not there yet; how many pages each has.
-fn write_packages(models: u16, zoo: &Path) -> Result<u32, Error> {
-    std::fs::create_dir_all(zoo).map_err(|source| Error::Folder {
-        path: zoo.to_owned(),
-        source,
-    })?;
-    let lanes = [Isa::detect().lanes() as u8];
+fn write_packages(models: u16, folder: &Path) -> Result<u32, Error> {
+    zoo::create(folder)?;
     let mut pages = 1;
     for index in 0..models {
-        let path = zoo.join(name(index)).with_extension("punctual");
+        let path = zoo::package(folder, index);
         if index > 0 && path.exists() {
             continue;
         }
-        let network = networks::residual(u64::from(index) + 1);
-        let package = Package::new(network, Calibration::default())?;
-        let package = images::add(package, &lanes)?;
-        let image = package.image(lanes[0]);
+        let written = zoo::write(networks::residual(u64::from(index) + 1), &path)?;
+        let image = written.image(punctual_device_cpu::lanes());
         pages = image.map_or(pages, |image| image.pages() as u32);
-        package.write(&path)?;
     }
     Ok(pages)
 }
@@ -235,7 +173,7 @@ fn measure(options: &Options) -> Result<Report, Error> {
     );
     folder.write("zoo.toml", text.as_bytes())?;
     // The first of them: the others take the same time.
-    if !zoo.join(name(0)).with_extension("profile.json").exists() {
+    if !zoo::profile(&zoo, 0).exists() {
         programs.profile(&path)?;
     }
     let began = now_ns();
@@ -245,20 +183,17 @@ fn measure(options: &Options) -> Result<Report, Error> {
         "zoo.toml",
         manifest(options, &options.policy, &zoo, cache).as_bytes(),
     )?;
-    let (socket, written) = (folder.path("socket"), folder.path("report.json"));
-    let further = ["--log", "error", "--report"].map(OsStr::new);
-    let further = further.into_iter().chain([written.as_os_str()]);
     let began = now_ns();
-    let daemon = match options.policy.as_str() {
-        "punctual" => programs.daemon(&path, &socket, further)?,
-        _ => programs.lab_daemon(&path, &socket, further)?,
+    let serves = match options.policy.as_str() {
+        "punctual" => Serves::Daemon,
+        _ => Serves::Lab,
     };
+    let daemon = programs.reporting(serves, &path, &folder)?;
     let start_ms = ms_since(began);
-    let tally = Feed::new(&socket)?.run(&arrivals(options))?;
-    programs::stop(daemon)?;
-    let served = Served::read(&written)?;
+    let tally = Feed::new(daemon.socket(), options.models)?.run(&arrivals(options))?;
+    let served = daemon.stop()?;
     let times = [check_ms, start_ms];
-    Ok(Report::new(options, [all, cache], times, &tally, served))
+    Ok(Report::new(options, [all, cache], times, &tally, &served))
 }
 
 fn ms_since(began_ns: u64) -> f64 {
@@ -304,8 +239,7 @@ impl Tally {
 
 /// The one client: what is late to come is never waited for, the next request comes when it was planned.
 struct Feed {
-    client: Client,
-    frame: Vec<u8>,
+    asker: Asker,
     tally: Tally,
 }
 
@@ -313,50 +247,32 @@ struct Feed {
 const LAST_NS: u64 = 5_000_000_000;
 
 impl Feed {
-    fn new(socket: &Path) -> Result<Self, Error> {
-        let stream = Stream::new(socket, &name(0), PixelFormat::Rgb8);
-        let client = stream.reconnect(false).connect()?;
-        let bytes = client.frame().bytes() as usize;
-        let mut random = Random::new(1).stream("pixels", 0);
-        let frame = (0..bytes).map(|_| (random.unit() * 256.0) as u8);
+    fn new(socket: &Path, models: u16) -> Result<Self, Error> {
         Ok(Self {
-            frame: frame.collect(),
-            client,
+            asker: Asker::connect(socket, models)?,
             tally: Tally::new(),
         })
     }
 
     fn run(mut self, coming: &[Planned]) -> Result<Tally, Error> {
-        let tasks = self.client.description().tasks.clone();
-        let number = |model: u16| tasks.as_ref().and_then(|tasks| tasks.number(&name(model)));
-        let most = coming.iter().map(|planned| planned.model).max();
-        // A folder of one package is one task, and has no numbers.
-        let numbers = (0..=most.unwrap_or(0)).map(|model| number(model).unwrap_or(0));
-        let numbers: Vec<u16> = numbers.collect();
         let start_ns = now_ns() + 100_000_000;
         for planned in coming {
             let at_ns = start_ns + planned.after_ns;
             self.take_until(at_ns)?;
-            loop {
-                if let Some(mut claim) = self.client.claim(Some(0))? {
-                    claim.pixels().copy_from_slice(&self.frame);
-                    claim.set_task_number(numbers[usize::from(planned.model)])?;
-                    self.client.submit(claim, at_ns, None, Crop::default())?;
-                    self.tally.submitted += 1;
-                    break;
-                }
+            while !self.asker.submit(planned.model, at_ns, 0)? {
                 self.take_until(now_ns() + 1_000_000)?;
             }
+            self.tally.submitted += 1;
         }
         let end_ns = now_ns() + LAST_NS;
-        while self.client.unanswered() > 0 && now_ns() < end_ns {
+        while self.asker.unanswered() > 0 && now_ns() < end_ns {
             self.take_until(now_ns() + 10_000_000)?;
         }
         Ok(self.tally)
     }
 
     fn take_until(&mut self, until_ns: u64) -> Result<(), Error> {
-        while let Some(response) = self.client.verdict(Some(until_ns))? {
+        while let Some(response) = self.asker.verdict(until_ns)? {
             let tally = &mut self.tally;
             let count = match response.verdict {
                 Verdict::OnTime => &mut tally.on_time,
@@ -407,7 +323,7 @@ impl Report {
         pages: [u32; 2],
         [check_ms, start_ms]: [f64; 2],
         tally: &Tally,
-        served: Served,
+        served: &Served,
     ) -> Self {
         let latency = |quantile| tally.latency.value_at_quantile(quantile) as f64 / 1e3;
         let LatencyReport { p50, p99, max, .. } = served.paging.load_us;
@@ -441,7 +357,7 @@ impl Report {
                 mb(served.memory.planned_bytes),
                 mb(served.memory.peak_bytes),
             ],
-            missing: served.missing,
+            missing: served.missing.clone(),
         }
     }
 

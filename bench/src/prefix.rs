@@ -1,21 +1,16 @@
 //! `punctual bench prefix`: networks that differ in their last layer alone, their common part in one batch for all, and apart.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use punctual_client::{Client, ConnectError, Crop, Lost, NoSuchTask, Options as Stream};
-use punctual_client::{PixelFormat, SubmitError, now_ns};
-use punctual_daemon::{Report as Served, ReportError};
-use punctual_device_cpu::images::{self, ImageError};
-use punctual_kernels::Isa;
-use punctual_model::{Calibration, Package, PackageError, cut_where_they_part};
-use punctual_platform::output::{self, OutputError};
-use punctual_platform::termination::{Terminates, Termination};
+use punctual_client::now_ns;
+use punctual_model::cut_where_they_part;
+use punctual_platform::output;
 use punctual_report::Table;
 use punctual_roofline::structures::Structure;
 use serde::Serialize;
 
-use crate::programs::{self, Folder, ProgramError, Programs};
+use crate::programs::{Folder, Programs, Serves};
+use crate::zoo::{self, Asker, Error};
 
 /// Which families, how many networks of each, how long.
 #[derive(Clone, Debug, clap::Args)]
@@ -60,52 +55,6 @@ const FAMILIES: [Structure; 3] = [
     Structure::MobileNetV2,
     Structure::VitTi16,
 ];
-
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error(transparent)]
-    Package(#[from] PackageError),
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-    #[error("{path}: {source}", path = path.display())]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("the client: {0}")]
-    Connect(#[from] ConnectError),
-    #[error("the client: {0}")]
-    Client(#[from] Lost),
-    #[error("a frame: {0}")]
-    Submit(#[from] SubmitError),
-    #[error("a frame: {0}")]
-    Task(#[from] NoSuchTask),
-    #[error("the daemon gave no verdict for {} s", LAST_NS / 1_000_000_000)]
-    Silent,
-    #[error("the daemon's report: {0}")]
-    Report(#[from] ReportError),
-    #[error(transparent)]
-    Output(#[from] OutputError),
-}
-
-impl Terminates for Error {
-    fn termination(&self) -> Termination {
-        match self {
-            Self::Output(error) => error.termination(),
-            Self::Program(error) => error.termination(),
-            Self::Package(PackageError::File { .. }) | Self::File { .. } => Termination::File,
-            Self::Package(_) | Self::Image(_) => Termination::BadInput,
-            Self::Connect(_)
-            | Self::Client(_)
-            | Self::Submit(_)
-            | Self::Task(_)
-            | Self::Silent
-            | Self::Report(_) => Termination::BadResult,
-        }
-    }
-}
 
 /// Frames that are open at once, which is a batch.
 const OPEN: u16 = 8;
@@ -168,28 +117,15 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn package_name(number: u16) -> String {
-    format!("net-{number:02}.punctual")
-}
-
-fn create(folder: &Path) -> Result<(), Error> {
-    std::fs::create_dir_all(folder).map_err(|source| Error::File {
-        path: folder.to_owned(),
-        source,
-    })
-}
-
 /// All networks, as they are and cut, in the folders `apart` and `together`.
 fn write_packages(family: Structure, side: u32, count: u16, folder: &Folder) -> Result<(), Error> {
     let whole = family.specialised(side, 1, count);
     let cut = cut_where_they_part(&whole);
-    let lanes = [Isa::detect().lanes() as u8];
     for (of, networks) in Side::ALL.into_iter().zip([whole, cut]) {
-        create(&folder.path(of.name()))?;
+        let packages = folder.path(of.name());
+        zoo::create(&packages)?;
         for (number, network) in (0..).zip(networks) {
-            let package = Package::new(network, Calibration::default())?;
-            let path = folder.path(of.name()).join(package_name(number));
-            images::add(package, &lanes)?.write(&path)?;
+            zoo::write(network, &zoo::package(&packages, number))?;
         }
     }
     Ok(())
@@ -229,16 +165,13 @@ fn measure(side: Side, programs: &Programs, folder: &Folder) -> Result<(), Error
 /// A folder with the first networks of a side and their profile, and a manifest for it.
 fn prepare(side: Side, networks: u16, folder: &Folder) -> Result<PathBuf, Error> {
     let name = format!("{}-{networks}", side.name());
-    create(&folder.path(&name))?;
-    let packages = (0..networks).map(package_name);
-    let profile = Path::new(&package_name(0)).with_extension("profile.json");
-    for file in packages.chain([profile.to_string_lossy().into_owned()]) {
-        let (from, to) = (
-            folder.path(side.name()).join(&file),
-            folder.path(&name).join(&file),
-        );
-        let linked = std::fs::hard_link(&from, &to);
-        linked.map_err(|source| Error::File { path: to, source })?;
+    let (all, own) = (folder.path(side.name()), folder.path(&name));
+    zoo::create(&own)?;
+    let link = |from: &Path, to: &Path| std::fs::hard_link(from, to).map_err(Error::file(to));
+    link(&zoo::profile(&all, 0), &zoo::profile(&own, 0))?;
+    for number in 0..networks {
+        let [from, to] = [&all, &own].map(|folder| zoo::package(folder, number));
+        link(&from, &to)?;
     }
     let path = format!("{name}.toml");
     folder.write(&path, manifest(side, &name).as_bytes())?;
@@ -299,16 +232,10 @@ impl Turn {
         programs: &Programs,
         folder: &Folder,
     ) -> Result<Self, Error> {
-        let (socket, written) = (folder.path("socket"), folder.path("report.json"));
-        let further = ["--log", "error", "--report"].map(OsStr::new);
-        let further = further.into_iter().chain([written.as_os_str()]);
-        let daemon = programs.daemon(manifest, &socket, further)?;
-        let first = package_name(0);
-        let first = first.trim_end_matches(".punctual");
-        let stream = Stream::new(&socket, first, PixelFormat::Rgb8).reconnect(false);
-        let answers_hz = keep_busy(stream.connect()?, networks, seconds)?;
-        programs::stop(daemon)?;
-        let served = Served::read(&written)?;
+        let daemon = programs.reporting(Serves::Daemon, manifest, folder)?;
+        let asker = Asker::connect(daemon.socket(), networks)?;
+        let answers_hz = keep_busy(asker, networks, seconds)?;
+        let served = daemon.stop()?;
         let sum = |of: fn(&punctual_daemon::PartitionReport) -> u64| -> u64 {
             served.partitions.iter().map(of).sum()
         };
@@ -321,26 +248,19 @@ impl Turn {
 }
 
 /// Keeps a batch of frames open, for each network in turn; how many were answered a second.
-fn keep_busy(mut client: Client, networks: u16, seconds: f64) -> Result<f64, Error> {
-    let several = client.description().tasks.is_some();
-    let (mut submitted, mut answered) = (0, 0_u64);
+fn keep_busy(mut asker: Asker, networks: u16, seconds: f64) -> Result<f64, Error> {
+    let silent = || Error::Silent { after_ns: LAST_NS };
+    let (mut next, mut answered) = (0, 0_u64);
     let (began, mut since) = (now_ns(), None);
     let end = began + (seconds * 1e9) as u64;
     while now_ns() < end {
-        while client.unanswered() < u64::from(OPEN) {
-            let Some(mut claim) = client.claim(Some(now_ns() + LAST_NS))? else {
-                return Err(Error::Silent);
-            };
-            if several {
-                claim.set_task_number(submitted % networks + 1)?;
+        while asker.unanswered() < u64::from(OPEN) {
+            if !asker.submit(next, now_ns(), now_ns() + LAST_NS)? {
+                return Err(silent());
             }
-            claim.pixels().fill((submitted % 251) as u8);
-            client.submit(claim, now_ns(), None, Crop::default())?;
-            submitted = submitted.wrapping_add(1) % (networks * 251);
+            next = (next + 1) % networks;
         }
-        let Some(response) = client.verdict(Some(now_ns() + LAST_NS))? else {
-            return Err(Error::Silent);
-        };
+        let response = asker.verdict(now_ns() + LAST_NS)?.ok_or_else(silent)?;
         // The first answers are those of a machine that has just woken up.
         if now_ns() - began > 200_000_000 {
             let since = *since.get_or_insert_with(now_ns);

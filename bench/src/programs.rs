@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use punctual_daemon::{Process, ProcessError};
+use punctual_daemon::{Process, ProcessError, Report, ReportError};
 use punctual_platform::termination::{Terminates, Termination};
 
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,8 @@ pub enum ProgramError {
     Failed { what: &'static str },
     #[error(transparent)]
     Daemon(#[from] ProcessError),
+    #[error("the daemon's report: {0}")]
+    Report(#[from] ReportError),
 }
 
 impl Terminates for ProgramError {
@@ -30,7 +32,7 @@ impl Terminates for ProgramError {
         match self {
             Self::File { .. } => Termination::File,
             Self::Start { .. } => Termination::Resources,
-            Self::Failed { .. } => Termination::BadResult,
+            Self::Failed { .. } | Self::Report(_) => Termination::BadResult,
             Self::Daemon(error) => error.termination(),
         }
     }
@@ -77,16 +79,27 @@ impl Programs {
         start(self.command("punctuald"), manifest, socket, further)
     }
 
-    /// As [`daemon`](Self::daemon), with the published policies.
-    pub fn lab_daemon<'a>(
+    /// Starts a daemon that leaves a report, and waits until it is ready. Its warnings are those of the plan, each time; what
+    /// it did not get is in its report.
+    pub fn reporting(
         &self,
+        serves: Serves,
         manifest: &Path,
-        socket: &Path,
-        further: impl IntoIterator<Item = &'a OsStr>,
-    ) -> Result<Process, ProgramError> {
-        let mut program = self.command("punctual-lab");
-        program.command.arg("daemon");
-        start(program, manifest, socket, further)
+        folder: &Folder,
+    ) -> Result<Reporting, ProgramError> {
+        let (socket, written) = (folder.path("socket"), folder.path("report.json"));
+        let further = ["--log", "error", "--report"].map(OsStr::new);
+        let further = further.into_iter().chain([written.as_os_str()]);
+        let mut program = self.command(serves.program());
+        if serves == Serves::Lab {
+            program.command.arg("daemon");
+        }
+        let daemon = start(program, manifest, &socket, further)?;
+        Ok(Reporting {
+            daemon,
+            socket,
+            written,
+        })
     }
 
     /// Makes the plan of a manifest and prints it nowhere.
@@ -94,6 +107,46 @@ impl Programs {
         let mut program = self.command("punctual");
         program.command.arg("check").arg(manifest);
         program.output("punctual check").map(|_| ())
+    }
+}
+
+/// Which program is the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    Daemon,
+    /// With the published policies.
+    Lab,
+}
+
+impl Serves {
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Daemon => "punctuald",
+            Self::Lab => "punctual-lab",
+        }
+    }
+}
+
+/// A daemon that serves, and leaves a report.
+pub struct Reporting {
+    daemon: Process,
+    socket: PathBuf,
+    written: PathBuf,
+}
+
+impl Reporting {
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    pub fn id(&self) -> u32 {
+        self.daemon.id()
+    }
+
+    /// Has it drain and end; what it reports.
+    pub fn stop(self) -> Result<Report, ProgramError> {
+        stop(self.daemon)?;
+        Ok(Report::read(&self.written)?)
     }
 }
 

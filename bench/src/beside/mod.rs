@@ -122,8 +122,6 @@ pub enum Error {
     Probe(#[from] ThreadError),
     #[error("processor time: {0}")]
     Processor(#[from] ProcessorError),
-    #[error("the daemon's report: {0}")]
-    Report(#[from] punctual_daemon::ReportError),
     #[error("the page cannot be written to {path}: {source}", path = path.display())]
     Page {
         path: PathBuf,
@@ -142,9 +140,7 @@ impl Terminates for Error {
             Self::Plan(_) => Termination::BadInput,
             Self::Page { .. } | Self::Processor(_) => Termination::File,
             Self::Library(_) | Self::Probe(_) => Termination::Resources,
-            Self::Package(_) | Self::Camera(_) | Self::Loop(_) | Self::Report(_) => {
-                Termination::BadResult
-            }
+            Self::Package(_) | Self::Camera(_) | Self::Loop(_) => Termination::BadResult,
         }
     }
 }

@@ -1,10 +1,7 @@
 //! One turn of one contestant at one load.
 
-use std::ffi::OsStr;
-
 use punctual::demo::cameras::{CAMERAS, CameraRole};
 use punctual_client::now_ns;
-use punctual_daemon::Report;
 use punctual_plan::{Plan, Role};
 use punctual_platform::stall::{Attention, Stall, StallProbe};
 use punctual_platform::thread::{ThreadError, ThreadSpec};
@@ -16,7 +13,7 @@ use super::contestants::{Change, Kind, Rules};
 use super::looped::{Ground, Looped};
 use super::processor::ProcessorTime;
 use crate::camera::{CameraError, Connection, Feed, Pace, Service, Tally};
-use crate::programs::{self, Folder, Programs};
+use crate::programs::{Folder, Programs, Serves};
 
 /// From the last connection to the first frame.
 const START_NS: u64 = 50_000_000;
@@ -65,20 +62,15 @@ impl Turn {
 
     fn of_daemon(self, stage: &Stage<'_>, changes: &[Change]) -> Result<Outcome, Error> {
         let folder = stage.folder;
-        let (socket, report) = (folder.path("socket"), folder.path("report.json"));
         let manifest = changed(punctual::demo::MANIFEST, changes);
         folder.write("served.toml", manifest.as_bytes())?;
-        // Its warnings are those of the plan, each time; what it did not get is in its report.
-        let further = ["--log", "error", "--report"].map(OsStr::new);
-        let further = further.into_iter().chain([report.as_os_str()]);
         let manifest = folder.path("served.toml");
-        let daemon = stage.programs.daemon(&manifest, &socket, further)?;
-        let connect = |role: &CameraRole| Connection::open(&socket, role.task, role.format);
+        let daemon = (stage.programs).reporting(Serves::Daemon, &manifest, folder)?;
+        let connect = |role: &CameraRole| Connection::open(daemon.socket(), role.task, role.format);
         let connections = CAMERAS.iter().map(connect);
         let connections = connections.collect::<Result<Vec<_>, CameraError>>()?;
         let mut outcome = self.feed(stage, connections, Some(daemon.id()))?;
-        programs::stop(daemon)?;
-        let report = Report::read(&report)?;
+        let report = daemon.stop()?;
         outcome.demotions = report.tasks.iter().map(|task| task.demotions).sum();
         outcome.missing.extend(report.missing);
         Ok(outcome)

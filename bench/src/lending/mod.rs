@@ -7,7 +7,6 @@ mod turn;
 
 use std::path::PathBuf;
 
-use punctual_daemon::ReportError;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_signs::Camera;
@@ -76,8 +75,6 @@ pub enum Error {
     Camera(#[from] CameraError),
     #[error("the plan is not understood: {0}")]
     Plan(#[from] serde_json::Error),
-    #[error("the daemon's report: {0}")]
-    Report(#[from] ReportError),
     #[error(transparent)]
     Output(#[from] OutputError),
 }
@@ -87,7 +84,7 @@ impl Terminates for Error {
         match self {
             Self::Output(error) => error.termination(),
             Self::Program(error) => error.termination(),
-            Self::Camera(_) | Self::Plan(_) | Self::Report(_) => Termination::BadResult,
+            Self::Camera(_) | Self::Plan(_) => Termination::BadResult,
         }
     }
 }

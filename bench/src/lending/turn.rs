@@ -1,7 +1,5 @@
 //! One turn: a daemon, its cameras, and what both of them report at the end.
 
-use std::ffi::OsStr;
-
 use punctual_client::now_ns;
 use punctual_daemon::{PartitionReport, Report};
 use punctual_signs::Camera;
@@ -10,7 +8,7 @@ use serde::Serialize;
 use super::roles::ROLES;
 use super::{Error, HOMES, Side};
 use crate::camera::{CameraError, Connection, Feed, Pace, Tally};
-use crate::programs::{self, Folder, Programs};
+use crate::programs::{Folder, Programs, Serves};
 
 /// From the last connection to the first frame.
 const START_NS: u64 = 50_000_000;
@@ -57,17 +55,12 @@ impl Turn {
         folder: &Folder,
         cameras: &[Camera],
     ) -> Result<Outcome, Error> {
-        let (socket, report) = (folder.path("socket"), folder.path("report.json"));
         let manifest = folder.path(self.side.file());
-        // Its warnings are those of the plan, each time; what it did not get is in its report.
-        let further = ["--log", "error", "--report"].map(OsStr::new);
-        let further = further.into_iter().chain([report.as_os_str()]);
-        let daemon = programs.daemon(&manifest, &socket, further)?;
-        let clients = ROLES.iter().map(|role| role.connect(&socket));
+        let daemon = programs.reporting(Serves::Daemon, &manifest, folder)?;
+        let clients = ROLES.iter().map(|role| role.connect(daemon.socket()));
         let clients = clients.collect::<Result<Vec<Connection>, CameraError>>()?;
         let tallies = self.feed(cameras, clients)?;
-        programs::stop(daemon)?;
-        let report = Report::read(&report)?;
+        let report = daemon.stop()?;
         Ok(Outcome {
             tallies,
             stages: Stages::of(&report),

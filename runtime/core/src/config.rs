@@ -1,6 +1,7 @@
 //! The part of the plan that the scheduler needs. `runtime/plan` makes it. The scheduler checks the
 //! relations that its promises depend on, and rejects a plan in which one does not hold.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,22 @@ impl Config {
     #[must_use]
     pub fn has_places(&self) -> bool {
         self.models.iter().any(|model| !model.places.is_empty())
+    }
+
+    /// By model: the tasks that run any of its stages, which may be tasks of other models ([`StageConfig::runs_as`]). What
+    /// changes about a model concerns these alone.
+    #[must_use]
+    pub fn tasks_by_model(&self) -> Box<[Box<[TaskId]>]> {
+        let mut by_model = alloc::vec![Vec::new(); self.models.len()];
+        for (id, task) in (0..).map(TaskId).zip(&self.tasks) {
+            for stage in &self.models[task.model.index()].stages {
+                let tasks = &mut by_model[stage.runs_as.unwrap_or(task.model).index()];
+                if tasks.last() != Some(&id) {
+                    tasks.push(id);
+                }
+            }
+        }
+        by_model.into_iter().map(Vec::into_boxed_slice).collect()
     }
 
     #[must_use]

@@ -1,6 +1,9 @@
 //! The last configuration that could be served, kept for a start whose own cannot: its manifest, and copies of all files
 //! that it names.
 //!
+//! They are no links to those files: whoever replaces a package by `cp` or `scp` writes into the file that is there. The kept
+//! sets are written by nobody else, so what did not change since the last one is linked from there, not copied again.
+//!
 //! The service manager has the copies made once the daemon serves ([`keep`]), by a process of its own: the daemon has no
 //! memory for a second set of packages. That process waits until the daemon has loaded everything: a configuration of which
 //! a network cannot be loaded is none to fall back to. There are two places for sets, and a link to the current one: a reader finds the
@@ -123,20 +126,26 @@ impl<'a> LastGood<'a> {
         let plan = planned(&inputs)?;
         let files = inputs.files(&present.files);
         let current = self.folder.join(CURRENT);
-        if has_all(&source(&current, options), &present, &files) {
+        let kept = source(&current, options);
+        if has_all(&kept, &present, &files) {
             return Ok(());
         }
         let socket = options.socket.as_ref().unwrap_or(&plan.socket);
         all_loaded(socket)?;
         let set = self.free()?;
         let copies = source(&self.folder.join(set), options);
-        copy(&present.path, &copies.path)?;
-        for file in &files {
-            copy(file, &copies.files.read_instead_of(file))?;
-        }
-        // As a start would read it.
-        if planned(&read(&copies)?)?.hash != plan.hash {
-            return Err(KeepError::Changed(copies.path));
+        let written = |kept: Option<&ManifestSource>| {
+            write(&copies, &present, &files, kept)?;
+            // As a start would read it.
+            if planned(&read(&copies)?)?.hash == plan.hash {
+                return Ok(());
+            }
+            Err(KeepError::Changed(copies.path.clone()))
+        };
+        if written(Some(&kept)).is_err() {
+            // What was kept before may be damaged.
+            self.free()?;
+            written(None)?;
         }
         let next = self.folder.join(NEXT);
         done(&next, symlink(set, &next))?;
@@ -196,16 +205,17 @@ fn there_or_not(removed: io::Result<()>) -> io::Result<()> {
 
 /// Whether copies have the size and the time of their files.
 fn has_all(copies: &ManifestSource, present: &ManifestSource, files: &BTreeSet<PathBuf>) -> bool {
-    let is_same = |file: &Path, copy: &Path| {
-        let about = |path| {
-            let about = fs::metadata(path).ok()?;
-            Some((about.len(), about.modified().ok()?))
-        };
-        about(file).is_some_and(|file| about(copy) == Some(file))
-    };
     let mut files = files.iter();
     is_same(&present.path, &copies.path)
         && files.all(|file| is_same(file, &copies.files.read_instead_of(file)))
+}
+
+fn is_same(file: &Path, copy: &Path) -> bool {
+    let about = |path| {
+        let about = fs::metadata(path).ok()?;
+        Some((about.len(), about.modified().ok()?))
+    };
+    about(file).is_some_and(|file| about(copy) == Some(file))
 }
 
 /// The manifest of a set, whose paths mean what they mean to the present one.
@@ -222,13 +232,42 @@ fn source(set: &Path, options: &Options) -> ManifestSource {
     }
 }
 
+/// Writes a set: links to what the `kept` one has of the same files, copies of the others. All of it is on the disk afterwards.
+fn write(
+    copies: &ManifestSource,
+    present: &ManifestSource,
+    named: &BTreeSet<PathBuf>,
+    kept: Option<&ManifestSource>,
+) -> Result<(), KeepError> {
+    let mut folders = BTreeSet::new();
+    let mut place = |to: &Path| -> Result<(), KeepError> {
+        let folder = to.parent().expect("it lies in a set").to_owned();
+        done(&folder, fs::create_dir_all(&folder))?;
+        folders.insert(folder);
+        Ok(())
+    };
+    place(&copies.path)?;
+    copy(&present.path, &copies.path)?;
+    for file in named {
+        let to = copies.files.read_instead_of(file);
+        place(&to)?;
+        let before = kept.map(|kept| kept.files.read_instead_of(file));
+        let same = before.filter(|before| is_same(file, before));
+        // Not every filesystem has links.
+        if same.is_none_or(|same| fs::hard_link(same, &to).is_err()) {
+            copy(file, &to)?;
+        }
+    }
+    let mut folders = folders.iter();
+    folders.try_for_each(|folder| done(folder, files::sync_folder(folder)))
+}
+
 /// Copies a file with its time; all of it is on the disk afterwards.
 fn copy(from: &Path, to: &Path) -> Result<(), KeepError> {
-    let folder = to.parent().expect("it lies in a set");
-    done(folder, fs::create_dir_all(folder))?;
     let mut original = done(from, read::open(from))?;
     let modified = done(from, original.metadata().and_then(|about| about.modified()))?;
-    let copied = File::create(to).and_then(|mut copy| {
+    // New: what is there may be a link to what is kept.
+    let copied = File::create_new(to).and_then(|mut copy| {
         io::copy(&mut original, &mut copy)?;
         copy.set_modified(modified)?;
         copy.sync_all()

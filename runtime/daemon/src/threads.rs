@@ -491,6 +491,7 @@ impl ThreadFactory<'_> {
         let partitions = self.plan().partitions.len();
         let trackers = Trackers {
             weights: WeightTracker::new(&self.plan().scheduler),
+            running: self.plan().scheduler.tasks_by_model(),
             outputs: self.lent_areas(&devices),
             tasks: TaskOfBuffer::new(&self.plan().scheduler),
         };

@@ -82,9 +82,11 @@ enum Start {
     Known,
 }
 
-/// What buffers, areas and weights are used for.
+/// What buffers, areas, weights and models are used for.
 pub struct Trackers {
     pub weights: WeightTracker,
+    /// By model: the tasks that run its stages.
+    pub running: Box<[Box<[TaskId]>]>,
     pub outputs: LentAreas,
     /// None without places.
     pub tasks: Option<TaskOfBuffer>,
@@ -255,9 +257,11 @@ impl<D: Device> World for DaemonWorld<D> {
         if let Some(recorder) = &mut self.recorder {
             recorder.write(step.now, step.took, step.event, step.actions, scheduler);
         }
-        if matches!(step.event, Event::Readiness(_)) {
-            self.metrics.copy_readiness(scheduler);
-            self.tell_readiness();
+        if let Event::Readiness(said) = step.event {
+            // Only these: there may be thousands, and a start says something of each model.
+            let tasks = self.trackers.running[said.model.index()].iter().copied();
+            self.metrics.copy_readiness(scheduler, tasks.clone());
+            self.tell_readiness(tasks);
         }
         // Nothing else reports overruns.
         if matches!(step.event, Event::Finished(_)) {
@@ -324,7 +328,8 @@ impl<D: Device> DaemonWorld<D> {
 
     /// What the scheduler takes for granted before its devices have said anything.
     pub fn assume(&self, scheduler: &Scheduler) {
-        self.metrics.copy_readiness(scheduler);
+        self.metrics
+            .copy_readiness(scheduler, self.metrics.task_ids());
     }
 
     pub fn recorded_by(self, recorder: Option<StepSink>, boxes: Option<BoxSink>) -> Self {
@@ -339,13 +344,13 @@ impl<D: Device> DaemonWorld<D> {
     fn begin(&mut self) {
         if self.start == Start::Heard {
             self.start = Start::Known;
-            self.tell_readiness();
+            self.tell_readiness(self.metrics.task_ids());
         }
     }
 
-    fn tell_readiness(&self) {
+    fn tell_readiness(&self, tasks: impl Iterator<Item = TaskId>) {
         if self.start == Start::Known
-            && self.metrics.note_readiness(clock::now_ns())
+            && self.metrics.note_readiness(clock::now_ns(), tasks)
             && let Some(housekeeping) = &self.housekeeping
         {
             housekeeping.wake();

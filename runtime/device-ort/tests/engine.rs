@@ -1,6 +1,6 @@
-//! Engines on the GPU, by the emulated driver and ONNX Runtime's CPU provider, where `ORT_DYLIB_PATH` names a library; else each
-//! test says that it is skipped. The emulated driver's device memory is memory that cores can use: sessions are bound in it and
-//! queued as on a GPU, and run on cores when the stream has come so far. What providers would be told is recorded.
+//! Engines on the GPU, by the emulated driver and ONNX Runtime's CPU provider. The emulated driver's device memory is memory that
+//! cores can use: sessions are bound in it and queued as on a GPU, and run on cores when the stream has come so far. What
+//! providers would be told is recorded.
 //!
 //! Left out, with the reason: everything about weights that come and go, and operators on tokens and on bytes, as on cores;
 //! preemption within a stage, which runs to its end.
@@ -9,7 +9,7 @@
     reason = "the stand-in promises what sessions take on trust"
 )]
 
-mod reduced;
+mod both;
 #[path = "../../device-cuda/tests/subject/mod.rs"]
 mod subject;
 
@@ -26,18 +26,18 @@ use punctual_conformance::{Subject, Testable, networks, suite};
 use punctual_core::{ActionId, Criticality, Event, Infer, Instant, ModelId, Nanos};
 use punctual_core::{PartitionId, RequestId, StageId, Window};
 use punctual_device::pool::Wait;
-use punctual_device::{
-    CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Shell, Start,
-};
+use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Shell, Start};
 use punctual_device_cuda::driver::{Code, Driver, Stream};
 use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::{DeviceError, Division, Loss, Watchdog};
+use punctual_device_ort::StartError;
 use punctual_device_ort::gpu::{
     BroughtEngines, EngineDevice, EngineSpec, Execution, GpuEngine, QueueError, SessionSetup,
     StageToBuild,
 };
-use punctual_device_ort::{Library, StartError, named};
 use punctual_platform::Doorbell;
+
+use both::{conforms, is_there, library};
 
 /// Longer than anything here takes, even on a busy machine.
 const STUCK: Nanos = Nanos::from_millis(60_000);
@@ -129,10 +129,6 @@ fn engine(kind: GpuEngine, execution: Arc<OnCores>) -> EngineSpec {
     }
 }
 
-fn library() -> Library {
-    Library::load(None).expect("the library that the environment names")
-}
-
 impl Engine {
     fn start(
         kind: GpuEngine,
@@ -217,25 +213,8 @@ impl Subject for Engines {
     }
 }
 
-/// Whether there is a library to test with.
-fn is_there() -> bool {
-    if named().is_none() {
-        eprintln!("skipped: ORT_DYLIB_PATH names no ONNX Runtime");
-    }
-    named().is_some()
-}
-
-macro_rules! conforms {
-    ($($check:ident),* $(,)?) => {
-        $(#[test] fn $check() {
-            if is_there() {
-                suite::$check(&Engines);
-            }
-        })*
-    };
-}
-
 conforms!(
+    Engines,
     answers_equal_the_reference,
     request_buffers_are_used_again_by_other_models,
     windows_are_honoured,
@@ -244,16 +223,9 @@ conforms!(
     partitions_do_not_disturb_each_other,
 );
 
-/// On the demonstration network: the suite's own of three stages has operators on tokens.
 #[test]
 fn survivors_of_different_batches_run_together() {
-    if !is_there() {
-        return;
-    }
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs");
-    let package = punctual_model::Package::read(&folder.join("signs.punctual"));
-    let package = package.expect("the package in the tree");
-    suite::survivors_run_together_on(&Engines, package.network());
+    both::survivors_of_different_batches_run_together(&Engines);
 }
 
 #[test]
@@ -266,9 +238,7 @@ fn requests_may_change_partition_between_stages() {
 /// What reductions on cores give a later stage comes to the device with the next stage's inputs.
 #[test]
 fn what_reductions_give_is_carried_to_later_stages() {
-    if is_there() {
-        suite::answers_equal_the_reference_on(&Engines, &reduced::network());
-    }
+    both::what_reductions_give_is_carried_to_later_stages(&Engines);
 }
 
 fn partition() -> PartitionSpec {
@@ -481,25 +451,7 @@ fn an_engine_that_was_brought_is_handed_to_the_library_as_a_context_of_its_provi
 
 #[test]
 fn paged_weights_are_refused_with_the_models_name() {
-    if !is_there() {
-        return;
-    }
-    let network = networks::residual(3);
-    let paged = ModelSpec {
-        paged: true,
-        ..ModelSpec::resident(&network, &[1])
-    };
-    let spec = DeviceSpec {
-        models: &[paged],
-        partitions: &[partition()],
-        request_buffers: 1,
-        cache: Some(CacheSpec {
-            pages: 4,
-            core: None,
-            priority: None,
-        }),
-        start: Start::Whole,
-    };
-    let started = Engine::start(GpuEngine::Cuda, &spec, Arc::new(Doorbell::new()), |_| {});
-    assert!(matches!(started, Err(StartError::Paged(name)) if name == network.name));
+    both::paged_weights_are_refused_with_the_models_name(|spec| {
+        Engine::start(GpuEngine::Cuda, spec, Arc::new(Doorbell::new()), |_| {}).err()
+    });
 }

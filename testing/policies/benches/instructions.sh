@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Instructions of one decision, with 4, 16 and 64 tasks and full queues, also with 17 places, counted by valgrind: the
-# same on every run, so a change shows even on a busy machine.
+# Instructions of one decision, with 4, 16 and 64 tasks and full queues, also with 17 places, and with a thousand paged models,
+# counted by valgrind: the same on every run, so a change shows even on a busy machine.
 # `bash testing/policies/benches/instructions.sh`; with `--check` it fails beyond instructions.budget.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -20,7 +20,7 @@ count() {
 exceeded=0
 echo "| tasks | instructions a step | budget |"
 echo "| --- | --- | --- |"
-for load in "4" "16" "64" "16 --places" "64 --places"; do
+for load in "4" "16" "64" "16 --places" "64 --places" "1000 --paged"; do
   tasks=${load%% *}
   places=${load#"$tasks"}
   # The difference leaves out the time until the queues are full.

@@ -45,7 +45,7 @@ impl Punctual {
         actions: &mut Actions,
     ) {
         // A place: no task has promises there, and nothing would reinstate the model.
-        if self.tables.running(index, model).next().is_none() {
+        if self.tables.in_real_time(index, model).next().is_none() {
             return;
         }
         let monitor = self.partitions[index].profiles_mut();
@@ -57,11 +57,11 @@ impl Punctual {
             of: overrun_record.of,
             worst: overrun_record.worst,
         }));
-        for task in self.tables.running(index, model) {
+        for task in self.tables.in_real_time(index, model) {
             self.life.ledger.note(task, Note::Demoted);
         }
         self.withdraw_promises(
-            |tables, task| tables.runs_in_real_time(task, index, model),
+            |tables, task| tables.is_in_real_time(task, index) && tables.runs(task, model),
             actions,
         );
     }
@@ -104,7 +104,7 @@ impl Punctual {
             partition: PartitionId(index as u16),
             model,
         });
-        for task in self.tables.running(index, model) {
+        for task in self.tables.in_real_time(index, model) {
             self.life.ledger.note(task, Note::Reinstated);
         }
     }
@@ -112,15 +112,14 @@ impl Punctual {
 
 impl Tables {
     /// The real-time tasks that run a model's stages on a partition.
-    fn running(&self, index: usize, model: ModelId) -> impl Iterator<Item = TaskId> {
-        let tasks = (0..self.tasks().len()).map(|task| TaskId(task as u16));
-        tasks.filter(move |task| self.runs_in_real_time(*task, index, model))
+    fn in_real_time(&self, index: usize, model: ModelId) -> impl Iterator<Item = TaskId> {
+        let tasks = self.running(model).iter().copied();
+        tasks.filter(move |task| self.is_in_real_time(*task, index))
     }
 
-    /// Whether a real-time task runs a model's stages on a partition.
-    fn runs_in_real_time(&self, task: TaskId, index: usize, model: ModelId) -> bool {
+    fn is_in_real_time(&self, task: TaskId, index: usize) -> bool {
         let table = self.task(task);
-        table.is_real_time() && table.partition.index() == index && self.runs(task, model)
+        table.is_real_time() && table.partition.index() == index
     }
 }
 

@@ -113,13 +113,13 @@ impl View<'_> {
         if members.map(|job| job.batch_max).min()? < row.sizes[larger] {
             return None;
         }
-        let tasks = self.tables.tasks().iter().zip(self.arrivals);
-        let joining = tasks.filter(|(table, _)| {
+        let joining = self.tables.running(row.model).iter().filter(|task| {
+            let table = self.tables.task(**task);
             self.tables.row_of(table, crate::StageId(0)) == choice.row
                 && table.batch_max >= row.sizes[larger]
         });
         // Only tasks that come at regular intervals have a prediction. For others, waiting would be a guess.
-        let next = joining.filter_map(|(_, predictor)| predictor.next());
+        let next = joining.filter_map(|task| self.arrivals[task.index()].next());
         let next = next.filter(|next| *next > self.now).min()?;
         let wait = signed(next, self.now);
         let apart = ns(row.cost[choice.size]) + ns(row.cost_alone());

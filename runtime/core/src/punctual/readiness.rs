@@ -120,7 +120,7 @@ impl Punctual {
     /// A device says how much of a model it can run from now on.
     pub(super) fn readiness(&mut self, said: &crate::Readiness, actions: &mut Actions) {
         self.readiness.said(said);
-        self.tables.set_ready(&self.readiness);
+        self.tables.set_ready(said.model, &self.readiness);
         self.withdraw_promises(|tables, task| tables.task(task).waits_for_slack(), actions);
         // Each partition decides again: requests end, and depth that was not there may be worth its time.
         self.partitions.iter_mut().for_each(Partition::mark_dirty);

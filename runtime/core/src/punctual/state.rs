@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::error::StateError;
-use crate::ids::{ActionIds, PartitionId};
+use crate::ids::{ActionIds, ModelId, PartitionId};
 use crate::policy::Policy as _;
 use crate::punctual::Punctual;
 use crate::punctual::arrivals::ArrivalPredictor;
@@ -116,7 +116,9 @@ impl Punctual {
         for (partition, &level) in (0..).map(PartitionId).zip(&state.levels) {
             policy.tables.set_level(partition, level);
         }
-        policy.tables.set_ready(&state.readiness);
+        for model in (0..config.models.len()).map(|model| ModelId(model as u16)) {
+            policy.tables.set_ready(model, &state.readiness);
+        }
         policy.readiness = state.readiness;
         policy.tables.find_soonest(&policy.places);
         policy.load = state.load;

@@ -167,6 +167,8 @@ pub struct Tables {
     tasks: Box<[TaskTable]>,
     /// By partition: its reserved tasks. Others, of which there may be thousands, are in no scan of the slack.
     reserved: Box<[Box<[TaskId]>]>,
+    /// By model: the tasks that run any of its stages, so that nothing about one model is looked for in all tasks.
+    running: Box<[Box<[TaskId]>]>,
     /// By partition and level: min of L - dbf(L), the longest time that an action may block.
     blocking: Box<[[Nanos; SCALES.len()]]>,
     rows: Box<[StageRow]>,
@@ -245,6 +247,7 @@ impl Tables {
             reserved: (0..config.partitions.len())
                 .map(|partition| reserved_on(config, partition))
                 .collect(),
+            running: config.tasks_by_model(),
             blocking: alloc::vec![[Nanos::ZERO; SCALES.len()]; config.partitions.len()].into(),
             levels: alloc::vec![0; config.partitions.len()].into(),
             to_last: if config.models.iter().all(|model| model.places.is_empty()) {
@@ -281,6 +284,11 @@ impl Tables {
     /// The reserved tasks of a partition, whether or not they are guaranteed at its scale.
     pub fn reserved(&self, partition: usize) -> &[TaskId] {
         &self.reserved[partition]
+    }
+
+    /// The tasks that run any of a model's stages, on whichever partition.
+    pub fn running(&self, model: ModelId) -> &[TaskId] {
+        &self.running[model.index()]
     }
 
     /// The longest time that an action may block a partition: min of L - dbf(L) at its scale.
@@ -370,15 +378,16 @@ impl Tables {
         &self.levels
     }
 
-    /// Changes how much of each task's network can run.
-    pub fn set_ready(&mut self, readiness: &Readiness) {
-        for at in 0..self.tasks.len() {
-            let measured = self.exits_within(at, |row| readiness.is_measured(row));
-            let all = self.exits_within(at, |row| readiness.can_run(row));
-            let mandatory = usize::from(self.tasks[at].mandatory_exit.0) + 1;
-            let mut rows = self.rows_of(&self.tasks[at]).iter().take(mandatory);
+    /// Changes how much of the networks can run of the tasks that run a model.
+    pub fn set_ready(&mut self, model: ModelId, readiness: &Readiness) {
+        for at in 0..self.running(model).len() {
+            let task = self.running(model)[at].index();
+            let measured = self.exits_within(task, |row| readiness.is_measured(row));
+            let all = self.exits_within(task, |row| readiness.can_run(row));
+            let mandatory = usize::from(self.tasks[task].mandatory_exit.0) + 1;
+            let mut rows = self.rows_of(&self.tasks[task]).iter().take(mandatory);
             let stays_general = rows.any(|row| readiness.stays_general(self.row(row.runs_as)));
-            let task = &mut self.tasks[at];
+            let task = &mut self.tasks[task];
             task.stays_general = stays_general;
             let is_planned = measured > task.mandatory_exit.0;
             task.unmeasured = !is_planned && all > task.mandatory_exit.0;

@@ -183,16 +183,17 @@ impl Metrics {
     }
 
     /// How much of the tasks' networks serves their frames. Scheduler's thread only.
-    pub fn copy_readiness(&self, scheduler: &Scheduler) {
-        for (id, task) in (0..).map(TaskId).zip(&self.tasks) {
-            task.start.is(scheduler.readiness(id));
-        }
+    pub fn copy_readiness(&self, scheduler: &Scheduler, tasks: impl Iterator<Item = TaskId>) {
+        tasks.for_each(|id| self.task(id).start.is(scheduler.readiness(id)));
     }
 
-    /// Keeps the time for tasks that have become ready. True if any has.
-    pub fn note_readiness(&self, now_ns: u64) -> bool {
-        let tasks = self.tasks.iter();
-        tasks.fold(false, |news, task| task.start.note(now_ns) | news)
+    /// Keeps the time for those of the tasks that have become ready. True if any has.
+    pub fn note_readiness(&self, now_ns: u64, tasks: impl Iterator<Item = TaskId>) -> bool {
+        tasks.fold(false, |news, id| self.task(id).start.note(now_ns) | news)
+    }
+
+    pub fn task_ids(&self) -> impl Iterator<Item = TaskId> + use<> {
+        (0..self.tasks.len()).map(|index| TaskId(index as u16))
     }
 
     pub fn task(&self, task: TaskId) -> &TaskMetrics {

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 
 use punctual_core::{
-    Arrival, ClientId, Criticality, Failure, Finished, ModelId, Nanos, Readiness, StageId, TaskId,
-    TaskReadiness, Window,
+    Arrival, ClientId, Criticality, Failure, Finished, ModelId, Nanos, PunctualConfig, Readiness,
+    StageId, TaskId, TaskReadiness, Window,
 };
 use punctual_device::SubmitError;
 use punctual_device::regions::ClaimedRegions;
 use punctual_ipc::internals::{Fields, pair_with_outputs};
 use punctual_ipc::{ClientChannel, HandedOver, Submissions};
+use punctual_policy_testing::load::{Due, Load};
 
 use super::*;
 use crate::channels::{Channels, Room};
@@ -145,6 +146,7 @@ fn world_over(
     let outputs = LentAreas::new(vec![Some(outputs), None], 2);
     let trackers = Trackers {
         weights,
+        running: [[0, 1].map(TaskId).into()].into(),
         outputs,
         tasks: Some(TaskOfBuffer::with_buffers(2)),
     };
@@ -178,6 +180,33 @@ fn how_ready_tasks_are_is_known_once_the_scheduler_was_told_what_its_devices_sai
     assert_eq!(ready_ns(&world), None, "the scheduler has not decided yet");
     assert_eq!(told(&mut world), []);
     assert!(ready_ns(&world).is_some());
+}
+
+#[test]
+fn what_is_said_of_a_model_is_copied_of_its_own_tasks_alone() {
+    let (mut world, _channels) = world(ScriptedDevice::default());
+    world.trackers.running = [0, 1].map(|task| [TaskId(task)].into()).into();
+    // A model for each of two tasks.
+    let mut load = Load::of_paged(2, &PunctualConfig::default());
+    let due = Due {
+        now: Instant::ZERO,
+        event: Event::Readiness(Readiness {
+            model: ModelId(1),
+            stages: 3,
+            as_measured: true,
+        }),
+    };
+    load.decide(&due);
+    let (scheduler, actions) = load.decided();
+    let step = Step {
+        now: due.now,
+        event: &due.event,
+        actions,
+        took: Nanos::ZERO,
+    };
+    world.stepped(scheduler, &step);
+    let copied = [0, 1].map(|task| world.metrics.tasks[task].start.readiness());
+    assert_eq!(copied, [TaskReadiness::NotReady, TaskReadiness::Whole]);
 }
 
 #[test]

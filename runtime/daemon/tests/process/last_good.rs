@@ -1,7 +1,9 @@
 //! A configuration that cannot be served does not stop a service whose last one could.
 
 use std::fs;
-use std::io::{Read, pipe};
+use std::io::{Read, Write as _, pipe};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::Output;
 
 use punctual_model::Package;
@@ -112,6 +114,45 @@ fn without_a_good_configuration_a_broken_one_ends_the_daemon_as_ever() {
         said.contains("nor can the last good configuration"),
         "{said}"
     );
+}
+
+#[test]
+fn what_did_not_change_is_kept_without_a_second_copy_and_survives_what_becomes_of_the_original() {
+    let folder = Folder::with(MANIFEST);
+    assert_eq!(keep(&folder).status.code(), Some(0));
+    let package = folder.path("signs.punctual");
+    let kept = || {
+        let set = fs::canonicalize(folder.path("kept/current")).expect("a set");
+        let named = package.strip_prefix("/").expect("an absolute path");
+        set.join("files").join(named)
+    };
+    let inode = |path: &Path| fs::metadata(path).expect("a file").ino();
+    let (first, good) = (kept(), fs::read(&package).expect("a package"));
+    let changed = |ms: u32| {
+        let key = format!("[daemon]\ndrain_timeout_ms = {ms}");
+        let changed = MANIFEST.replacen("[daemon]", &key, 1);
+        folder.write("manifest.toml", changed.as_bytes());
+        let kept = keep(&folder);
+        assert_eq!(kept.status.code(), Some(0), "{kept:?}");
+    };
+    changed(1234);
+    let second = kept();
+    assert_ne!(first, second);
+    assert_eq!(inode(&first), inode(&second));
+    assert_ne!(inode(&package), inode(&second));
+
+    // Damaged, with the size and the time of the original: copied anew.
+    let time = fs::metadata(&package).and_then(|about| about.modified());
+    let damaged = fs::OpenOptions::new().write(true).open(&second);
+    let mut damaged = damaged.expect("a file");
+    damaged.write_all(b"not a package").expect("room");
+    damaged.set_modified(time.expect("a time")).expect("ours");
+    changed(1235);
+    assert_eq!(fs::read(kept()).expect("a copy"), good);
+
+    // As `cp` does.
+    fs::write(&package, b"what is left of a package").expect("room");
+    assert_eq!(fs::read(kept()).expect("a copy"), good);
 }
 
 #[test]

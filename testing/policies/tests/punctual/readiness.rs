@@ -144,6 +144,9 @@ fn a_common_beginning_is_ready_with_the_network_that_runs_it() {
         ..task(model, ms(50), ms(50))
     };
     let config = plan(vec![unreserved(0), unreserved(1)], vec![one, other], ms(1));
+    let concerned = config.tasks_by_model();
+    assert_eq!(concerned[0][..], [0, 1].map(TaskId));
+    assert_eq!(concerned[1][..], [TaskId(1)]);
     let mut world = World::new(config, Exact);
     world.schedule(at(0), ready(0, 0, true));
     let refused = world.frame(1, at(1));
