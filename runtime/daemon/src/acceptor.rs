@@ -8,10 +8,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use punctual_core::{ClientId, TaskId};
+use punctual_device::frames::SharedPreparer;
 use punctual_events::{DaemonEvent, say};
 use punctual_ipc::{
-    AdmitError, Connection, Description, FrameSpec, Hello, Listener, OutputTerms, PeerCredentials,
-    Refusal, ServerChannel, StreamTerms,
+    AdmitError, Connection, Description, FrameSpec, Hello, Listener, OutputTerms, PayloadReader,
+    PeerCredentials, Refusal, ServerChannel, StreamTerms,
 };
 use punctual_plan::{Plan, TaskPlan};
 use punctual_platform::clock;
@@ -66,6 +67,20 @@ pub struct Acceptor {
     refusals: Repeats,
     /// The poller's token of the first visitor; the listener's is one less.
     base: u64,
+}
+
+/// A client's frames, which a device may know of.
+struct Frames {
+    _reader: PayloadReader,
+    frames: Option<SharedPreparer>,
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        if let Some(frames) = &self.frames {
+            frames.detach();
+        }
+    }
 }
 
 impl Acceptor {
@@ -188,7 +203,14 @@ impl Acceptor {
             self.drop_piece(id, results);
         }
         if let Ok(reader) = reader {
-            self.drop_piece(id, reader);
+            let frames = self.ends[client].frames.clone();
+            self.drop_piece(
+                id,
+                Frames {
+                    _reader: reader,
+                    frames,
+                },
+            );
         }
         if let Ok(areas) = areas {
             self.drop_piece(id, areas);
@@ -385,12 +407,17 @@ impl Acceptor {
         };
         self.places.reserve(client, task, PIECES, peer);
         let description = Arc::clone(&self.descriptions[task.index()]);
+        let frames = self.ends[client.index()].frames.clone();
         // A client decides how much memory is made for it, and when it maps that.
         self.pools.places.run(move || {
+            let channel = connection.admit_with(&terms, &description);
+            if let (Some(frames), Ok(channel)) = (frames, &channel) {
+                frames.attach(channel.frame_memory());
+            }
             Some(Done::Admitted {
                 client,
                 pid,
-                channel: connection.admit_with(&terms, &description),
+                channel,
             })
         });
     }

@@ -12,6 +12,7 @@
 //! (emulated)
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -141,15 +142,16 @@ impl Stations {
             place: Mutex::default(),
         });
         let first = executors.first().map(locked);
-        let first = first.as_ref().and_then(|executor| executor.as_ref());
-        let Some(executor) = first else {
+        let Some(executor) = first.as_ref().and_then(|executor| executor.as_ref()) else {
             return Err(FramesRefused::NoDevice);
         };
         let installation = executor.installation.clone();
+        let context = executor.queue.stream().context().clone();
+        // Its leader may have it again.
+        drop(first);
         if let Inputs::Copied { .. } = installation.inputs {
             return Err(FramesRefused::NotMapped);
         }
-        let context = executor.queue.stream().context().clone();
         let mut all = locked(&self.all);
         let installed = self.installed(&station, &context, &installation, &mut all);
         let installed = installed.map_err(|error| FramesRefused::Device(error.into()))?;
@@ -201,24 +203,19 @@ impl Stations {
         all: &mut All,
     ) -> Result<Installed, InstallError> {
         for unit in [Unit::Preprocess, Unit::Operators, Unit::General] {
-            installation.kernels.load(context, unit)?;
+            installation.kernels.load_missing(context, unit)?;
         }
+        let (_, priority) = context.stream_priorities()?;
         let mut streams = Vec::with_capacity(station.works.len());
-        for work in &station.works {
-            let known = all.streams.get(&work.partition).cloned();
-            let stream = match known {
-                Some(stream) => stream,
-                None => {
-                    let (_, highest) = context.stream_priorities()?;
-                    let made =
-                        self.division
-                            .stream_of_priority(context, work.partition, highest)?;
-                    let made = Arc::new(made);
-                    all.streams.insert(work.partition, made.clone());
-                    made
+        for &Work { partition, .. } in &station.works {
+            streams.push(match all.streams.entry(partition) {
+                Entry::Occupied(made) => made.get().clone(),
+                Entry::Vacant(place) => {
+                    let division = &self.division;
+                    let made = division.stream_of_priority(context, partition, priority)?;
+                    place.insert(Arc::new(made)).clone()
                 }
-            };
-            streams.push(stream);
+            });
         }
         let most = |of: fn(&Work) -> usize| station.works.iter().map(of).max().unwrap_or(0);
         Ok(Installed {

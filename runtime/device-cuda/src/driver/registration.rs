@@ -121,11 +121,8 @@ impl ReadRegistration {
         }
         context.bind()?;
         let start = memory.bytes().address();
-        let places = [start..start + memory.bytes().len()];
-        let [pages] = &pages_of(&places, kernel_page_bytes())[..] else {
-            return Ok(None);
-        };
-        let registered = Registered::new(context, pages, FLAGS | READ_ONLY)?;
+        let pages = whole_pages(&(start..start + memory.bytes().len()), kernel_page_bytes());
+        let registered = Registered::new(context, &pages, FLAGS | READ_ONLY)?;
         let first = device_address(context, pages.start as *mut c_void)?;
         Ok(Some(Self {
             _registered: registered,
@@ -144,12 +141,17 @@ impl ReadRegistration {
     }
 }
 
+/// The pages that a place lies in.
+fn whole_pages(place: &Range<usize>, page: usize) -> Range<usize> {
+    place.start / page * page..place.end.next_multiple_of(page)
+}
+
 /// The ranges of whole pages that hold `places`, by rising address, none touching another: a page
 /// can be registered once only.
 fn pages_of(places: &[Range<usize>], page: usize) -> Vec<Range<usize>> {
     let mut pages: Vec<Range<usize>> = places
         .iter()
-        .map(|place| place.start / page * page..place.end.next_multiple_of(page))
+        .map(|place| whole_pages(place, page))
         .collect();
     pages.sort_unstable_by_key(|pages| pages.start);
     let mut joined: Vec<Range<usize>> = Vec::new();
