@@ -11,8 +11,8 @@ use punctual_core::{ClientId, TaskId};
 use punctual_device::frames::SharedPreparer;
 use punctual_events::{DaemonEvent, say};
 use punctual_ipc::{
-    AdmitError, Connection, Description, FrameSpec, Hello, Listener, OutputTerms, PayloadReader,
-    PeerCredentials, Refusal, ServerChannel, StreamTerms,
+    AdmitError, Connection, Description, FrameSpec, Hello, Listener, OutputTerms, PeerCredentials,
+    Refusal, ServerChannel, StreamTerms,
 };
 use punctual_plan::{Plan, TaskPlan};
 use punctual_platform::clock;
@@ -69,13 +69,13 @@ pub struct Acceptor {
     base: u64,
 }
 
-/// A client's frames, which a device may know of.
-struct Frames {
-    _reader: PayloadReader,
+/// What reads a client's frames, of which a device may know.
+struct Reading<R> {
+    _reader: R,
     frames: Option<SharedPreparer>,
 }
 
-impl Drop for Frames {
+impl<R> Drop for Reading<R> {
     fn drop(&mut self) {
         if let Some(frames) = &self.frames {
             frames.detach();
@@ -203,14 +203,11 @@ impl Acceptor {
             self.drop_piece(id, results);
         }
         if let Ok(reader) = reader {
-            let frames = self.ends[client].frames.clone();
-            self.drop_piece(
-                id,
-                Frames {
-                    _reader: reader,
-                    frames,
-                },
-            );
+            let reading = Reading {
+                _reader: reader,
+                frames: self.ends[client].frames.clone(),
+            };
+            self.drop_piece(id, reading);
         }
         if let Ok(areas) = areas {
             self.drop_piece(id, areas);

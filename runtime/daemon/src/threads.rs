@@ -185,7 +185,7 @@ impl Threads {
     }
 }
 
-/// A frame that takes the GPU so many times its budget, and the time below in addition, is taken to hang.
+/// A frame is taken to hang if it takes the GPU its budget this number of times, and the time below in addition.
 const FRAMES_TIMES: u64 = 8;
 const FRAMES_FLOOR_NS: u64 = 50_000_000;
 

@@ -1,10 +1,10 @@
 //! Frames of cameras prepared on the GPU: what an intake's thread launches, and waits for.
 //!
-//! Each partition whose units prepare frames has one stream for that, beside its leaders': of the highest priority, so that a frame's
+//! Each partition whose units prepare frames has one stream for that, in addition to its leaders': of the highest priority, so that a frame's
 //! blocks come before those that a stage has waiting. An intake queues three launches: the frame kernel, which
 //! crops, resizes and normalises to halves; `output`, which writes them as the planes of `f32` that every network's first launch reads in
 //! the request's buffer; and `answers`, which tells the host by a word that they are there. So the contract of request buffers is the
-//! same whoever prepares. What a frame takes from stages of the partition is the plan's to count.
+//! same whoever prepares. The plan counts the time that frames take from stages of the partition.
 //!
 //! A frame that cannot be prepared takes the device down, as a stage would: until all is made again its stages fail, too. The
 //! recovery thread then makes what is here once more, and registers the memory of clients again.

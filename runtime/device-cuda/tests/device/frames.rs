@@ -40,6 +40,17 @@ fn layout(format: PixelFormat) -> FrameLayout {
     layout
 }
 
+/// Of a crop in its frame.
+#[derive(Clone, Copy, Debug)]
+struct Corner {
+    x: u32,
+    y: u32,
+}
+
+const fn corner(x: u32, y: u32) -> Corner {
+    Corner { x, y }
+}
+
 /// The frames of a network on a device, by core and by GPU.
 struct Frames {
     device: Cuda,
@@ -90,15 +101,15 @@ impl Frames {
     }
 
     fn preprocessor_format(&self) -> PixelFormat {
-        self.rows((0, 0)).format()
+        self.rows(corner(0, 0)).format()
     }
 
-    fn rows(&self, (x, y): (u32, u32)) -> CropRows {
+    fn rows(&self, Corner { x, y }: Corner) -> CropRows {
         self.preprocessor.crop_rows(x, y).expect("inside")
     }
 
     /// What the GPU makes of the crop at `at`, and how many bytes were copied.
-    fn by_gpu(&self, at: (u32, u32)) -> Result<(Vec<f32>, usize), NotPrepared> {
+    fn by_gpu(&self, at: Corner) -> Result<(Vec<f32>, usize), NotPrepared> {
         let mut input = self.device.inputs.claim(0, ModelId(0)).expect("free");
         input.pixels().fill(f32::NAN);
         let rows = self.rows(at);
@@ -106,7 +117,7 @@ impl Frames {
         Ok((input.pixels().to_vec(), copied))
     }
 
-    fn by_core(&mut self, at: (u32, u32)) -> Vec<f32> {
+    fn by_core(&mut self, at: Corner) -> Vec<f32> {
         let rows = self.rows(at);
         let size = self.preprocessor.output();
         let (width, height) = (size.width as usize, size.height as usize);
@@ -119,7 +130,7 @@ impl Frames {
     }
 
     #[track_caller]
-    fn agree(&mut self, at: (u32, u32), copied_bytes: usize) {
+    fn agree(&mut self, at: Corner, copied_bytes: usize) {
         let (found, copied) = self.by_gpu(at).expect("the device is up");
         assert_eq!(copied, copied_bytes, "{at:?}");
         let expected = self.by_core(at);
@@ -148,7 +159,13 @@ fn work(format: PixelFormat) -> FrameWork {
 }
 
 /// Even and odd positions, and the last.
-const CORNERS: [(u32, u32); 5] = [(0, 0), (1, 0), (2, 5), (7, 3), (15, 13)];
+const CORNERS: [Corner; 5] = [
+    corner(0, 0),
+    corner(1, 0),
+    corner(2, 5),
+    corner(7, 3),
+    corner(15, 13),
+];
 
 #[test]
 fn frames_are_prepared_where_they_lie_and_from_a_copy_as_a_core_prepares_them() {
@@ -163,8 +180,8 @@ fn frames_are_prepared_where_they_lie_and_from_a_copy_as_a_core_prepares_them() 
             frames.agree(at, 0);
         }
         frames.preparer.detach();
-        let copied = frames.rows((1, 1)).copy_len();
-        frames.agree((1, 1), copied);
+        let copied = frames.rows(corner(1, 1)).copy_len();
+        frames.agree(corner(1, 1), copied);
         let counts = frames.device.device.counters().read();
         assert_eq!((counts.frames, counts.frames_copied), (11, 6), "{format:?}");
     }
@@ -173,7 +190,7 @@ fn frames_are_prepared_where_they_lie_and_from_a_copy_as_a_core_prepares_them() 
 #[test]
 fn a_stage_reads_what_the_device_has_prepared() {
     let mut frames = Frames::of(PixelFormat::Nv12, &Config::default());
-    let at = (3, 2);
+    let at = corner(3, 2);
     frames.by_gpu(at).expect("prepared");
     let answers = frames.device.answers(0, &[0]);
     let planes = frames.by_core(at);
@@ -188,10 +205,10 @@ fn a_stage_reads_what_the_device_has_prepared() {
 fn a_frame_that_fails_takes_the_device_down_and_frames_are_prepared_again_after_its_restart() {
     let mut frames = Frames::of(PixelFormat::Rgb8, &Config::default());
     frames.preparer.attach(vec![frames.memory.clone()]);
-    frames.agree((0, 0), 0);
+    frames.agree(corner(0, 0), 0);
     // The second of a frame's three.
     frames.device.emulator.fail_launch(1, ASSERT.0);
-    assert_eq!(frames.by_gpu((0, 0)), Err(NotPrepared));
+    assert_eq!(frames.by_gpu(corner(0, 0)), Err(NotPrepared));
     frames.device.until_restarted(1);
     let faults = frames.device.device.faults();
     let [DeviceError::Driver(error)] = faults[..] else {
@@ -199,7 +216,7 @@ fn a_frame_that_fails_takes_the_device_down_and_frames_are_prepared_again_after_
     };
     assert_eq!(error.code, ASSERT);
     // The client's memory is registered again.
-    frames.agree((5, 5), 0);
+    frames.agree(corner(5, 5), 0);
     let _ = frames.device.answers(0, &[0]);
 }
 
