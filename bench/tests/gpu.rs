@@ -169,6 +169,30 @@ fn on_an_emulated_gpu_every_step_runs_and_the_report_says_that_times_mean_nothin
     assert_eq!(said.matches("has a result").count(), kept, "{said}");
 }
 
+#[test]
+fn frames_that_lie_in_registered_memory_are_prepared_without_a_copy_and_others_with_one() {
+    let folder = out("frames");
+    // Left by a run of before.
+    let _ = std::fs::remove_dir_all(&folder);
+    let output = emulated(&["--only", "frames"], &folder);
+    let said = complaint(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let report = json(&folder.join("report.json"));
+    let mut steps = report["steps"].as_array().expect("a list").iter();
+    let step = steps.find(|step| step["step"] == "frames");
+    let measured = &step.expect("it ran")["outcome"]["measured"];
+    let table = &measured["tables"][0];
+    let headings = table["headings"].as_array().expect("a list");
+    let copied = headings.iter().position(|of| of == "copied, KB");
+    let copied = copied.expect("a column");
+    let rows = table["rows"].as_array().expect("a list");
+    assert_eq!(rows.len(), 6, "{table}");
+    for row in rows {
+        let is_copied = row[copied] != "0";
+        assert_eq!(is_copied, row[1] == "the GPU, from a copy", "{row}");
+    }
+}
+
 fn first_light(path: &Path) -> Value {
     let bytes = std::fs::read(path).expect("the report");
     let mut text = String::new();

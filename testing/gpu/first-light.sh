@@ -109,7 +109,7 @@ part_tests() {
   grep -h -E '^[a-z_]+: |^  FAILED' "$work/parts/tests.txt" | sed 's/^/    /' | tee -a "$summary"
 }
 part_bench() {
-  bench calibration 90; bench isolation 80; bench cudnn 100; bench preemption 50; bench resumption 40; bench memory 20; bench padding 40
+  bench calibration 90; bench isolation 80; bench cudnn 100; bench preemption 50; bench resumption 40; bench memory 20; bench padding 40; bench frames 40
   bench prediction 60; bench disb 80; bench latency 20; bench peaks 20; bench known-answers 20
   try bench-report 20 punctual bench gpu --out "$work/bench" --report ||:
   grep -h -i -E 'missed|failed' "$work/parts/bench-report.txt" | head -n 20 | cut -c 1-200 | tee -a "$summary"

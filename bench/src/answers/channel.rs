@@ -288,6 +288,7 @@ fn profile(package: &Package) -> Profile {
         verified: None,
         field: None,
         launches: Vec::new(),
+        prepare_on_device: Vec::new(),
         preemption: Vec::new(),
     }
 }

@@ -3,11 +3,13 @@
 use punctual_core::{ConfigError, Event};
 use punctual_cuda_measuring::holding::HoldError;
 use punctual_cuda_measuring::launcher::LaunchError;
+use punctual_device::frames::FramesRefused;
 use punctual_device::{ClaimError, SubmitError};
 use punctual_device_cuda::StartError;
 use punctual_device_cuda::driver::{CallError, Driver, Gpu, OpenError};
 use punctual_device_cuda::partition::StreamError;
 use punctual_device_cuda::partition::offer::OfferError;
+use punctual_kernels::preprocess::PreprocessError;
 use punctual_model::PackageError;
 use punctual_platform::clock;
 use punctual_simulator::arrivals::PatternError;
@@ -69,6 +71,13 @@ pub enum StepError {
     /// A request buffer is in use that should not be.
     #[error(transparent)]
     Claim(#[from] ClaimError),
+    #[error(transparent)]
+    Frames(#[from] FramesRefused),
+    #[error("the device failed while it prepared a frame: see the step `known-answers`")]
+    NotPrepared,
+    /// No core prepares such frames.
+    #[error(transparent)]
+    Preprocess(#[from] PreprocessError),
     #[error("no event from the device for {seconds} s")]
     Silent { seconds: u64 },
     /// Kernels that only take time were not preempted.

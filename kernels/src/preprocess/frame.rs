@@ -134,12 +134,13 @@ impl CropRows {
     }
 
     /// Bytes of a frame that the rows lie within.
-    pub(super) fn extent(&self) -> usize {
+    pub fn extent(&self) -> usize {
         self.planes().iter().map(RowSpan::end).max().unwrap_or(0)
     }
 
     /// The same rows as they lie in the copy.
-    pub(super) fn in_copy(&self) -> Self {
+    #[must_use]
+    pub fn in_copy(&self) -> Self {
         let planes = self.planes.map(|plane| RowSpan {
             offset: plane.copy_offset,
             stride: plane.len,
@@ -164,12 +165,12 @@ impl CropRows {
         self.crop
     }
 
-    pub(super) fn format(&self) -> PixelFormat {
+    pub fn format(&self) -> PixelFormat {
         self.format
     }
 
     /// Whether the crop begins on the second column (row) of a chroma sample.
-    pub(super) fn odd(&self) -> (bool, bool) {
+    pub fn odd(&self) -> (bool, bool) {
         (self.x % 2 == 1, self.y % 2 == 1)
     }
 }

@@ -125,6 +125,12 @@ impl PixelFormat {
         }
     }
 
+    /// Whether a kernel of the GPU prepares pictures of this format for a network of `channels` channels, stretched to its input.
+    #[must_use]
+    pub const fn has_frame_kernel(self, channels: u32) -> bool {
+        matches!(self, Self::Rgb8 | Self::Nv12 | Self::Yuyv) && channels == 3
+    }
+
     /// The value that a network sees as 1 before it is normalised.
     #[must_use]
     pub const fn full_scale(self) -> f32 {

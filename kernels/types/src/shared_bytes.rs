@@ -4,9 +4,11 @@
 //! program reads once. Here bytes are read by instructions that are no accesses of the abstract machine's, each once, into values
 //! of our own. What changes meanwhile changes those values and nothing else: places come from sizes of ours, and are checked.
 
+use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// A stretch of memory that others may write to, readable for `'a`.
 #[derive(Clone, Copy)]
@@ -38,6 +40,59 @@ impl<'a> From<&'a [u8]> for SharedBytes<'a> {
     }
 }
 
+/// The same, readable as long as this exists: for what a device is told to read.
+#[derive(Clone)]
+pub struct HeldBytes {
+    start: NonNull<u8>,
+    len: usize,
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+
+// SAFETY: as for `SharedBytes`; the owner may be dropped on any thread.
+unsafe impl Send for HeldBytes {}
+// SAFETY: as above.
+unsafe impl Sync for HeldBytes {}
+
+impl HeldBytes {
+    /// Memory that others may write to.
+    ///
+    /// # Safety
+    /// It is readable for `len` bytes as long as the owner exists.
+    #[must_use]
+    pub const unsafe fn new(
+        start: NonNull<u8>,
+        len: usize,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self {
+            start,
+            len,
+            _owner: owner,
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub const fn bytes(&self) -> SharedBytes<'_> {
+        SharedBytes {
+            start: self.start,
+            len: self.len,
+            mapped: PhantomData,
+        }
+    }
+}
+
+impl From<Arc<[u8]>> for HeldBytes {
+    /// Constant memory can be read in the same way.
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self {
+            start: NonNull::from(&*bytes).cast(),
+            len: bytes.len(),
+            _owner: Arc::new(bytes),
+        }
+    }
+}
+
 impl SharedBytes<'_> {
     /// Memory that others may write to.
     ///
@@ -60,6 +115,12 @@ impl SharedBytes<'_> {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Where the first one is in this process.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.start.as_ptr() as usize
     }
 
     /// `len` bytes from `offset` on.

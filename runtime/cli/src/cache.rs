@@ -127,7 +127,7 @@ fn job(
 ) -> Result<Job, CacheError> {
     let package = Package::read(&file)?;
     let request = Request {
-        frames: measure::frames(wanted, &package),
+        frames: measure::frames(&wanted.frames, &package),
         ..measure::request(needs, &wanted.on(DeviceKind::Cpu), effort, wanted.paged)
     };
     Ok(Job {

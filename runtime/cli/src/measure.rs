@@ -49,6 +49,8 @@ pub struct Sizes {
     pub units: Vec<u8>,
     /// Whether to measure single launches, too.
     pub launches: bool,
+    /// Frames that the device may prepare.
+    pub frames: Vec<FrameNeeds>,
 }
 
 impl Sizes {
@@ -90,6 +92,10 @@ pub fn by_package(models: &[ModelNeeds]) -> Vec<PackageNeeds> {
         let sizes = sizes.or_default();
         sizes.add(&model.batches, &model.units);
         sizes.launches |= model.launches;
+        let new = model.frames_on_device.iter();
+        let new = new.filter(|frame| !sizes.frames.contains(frame));
+        let new: Vec<FrameNeeds> = new.copied().collect();
+        sizes.frames.extend(new);
         let new = model.frames.iter().filter(|f| !needs.frames.contains(f));
         let new: Vec<FrameNeeds> = new.copied().collect();
         needs.frames.extend(new);
@@ -109,6 +115,7 @@ pub fn request(needs: &Needs, sizes: &Sizes, effort: Effort, direct: bool) -> Re
         units: sizes.units.clone(),
         beside: Vec::new(),
         frames: Vec::new(),
+        frames_on_device: Vec::new(),
         core: affinity::available_cores()
             .unwrap_or_default()
             .first()
@@ -127,9 +134,9 @@ pub fn partitions_on(device: DeviceKind, needs: &Needs) -> Vec<u8> {
     on_device.map(|partition| partition.units).collect()
 }
 
-/// The frames of a package that the processor prepares for its network.
-pub fn frames(wanted: &PackageNeeds, package: &Package) -> Vec<Frame> {
-    let plans = wanted.frames.iter();
+/// Frames that are prepared for the network of a package.
+pub fn frames(wanted: &[FrameNeeds], package: &Package) -> Vec<Frame> {
+    let plans = wanted.iter();
     let plans = plans.map(|frame| frame.with(&package.network().input));
     let frame = |plan: FramePlan| Frame {
         layout: plan.layout(),
@@ -357,6 +364,7 @@ mod tests {
             batches: batches.to_vec(),
             units: units.to_vec(),
             launches: false,
+            frames: Vec::new(),
         };
         assert_eq!(packages[0].on(DeviceKind::Cpu), sizes(&[1, 2], &[2]));
         assert_eq!(packages[0].on(DeviceKind::Cuda), sizes(&[1, 2, 4], &[4]));

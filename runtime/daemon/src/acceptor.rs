@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use punctual_core::{ClientId, TaskId};
+use punctual_device::frames::SharedPreparer;
 use punctual_events::{DaemonEvent, say};
 use punctual_ipc::{
     AdmitError, Connection, Description, FrameSpec, Hello, Listener, OutputTerms, PeerCredentials,
@@ -66,6 +67,20 @@ pub struct Acceptor {
     refusals: Repeats,
     /// The poller's token of the first visitor; the listener's is one less.
     base: u64,
+}
+
+/// What reads a client's frames, of which a device may know.
+struct Reading<R> {
+    _reader: R,
+    frames: Option<SharedPreparer>,
+}
+
+impl<R> Drop for Reading<R> {
+    fn drop(&mut self) {
+        if let Some(frames) = &self.frames {
+            frames.detach();
+        }
+    }
 }
 
 impl Acceptor {
@@ -188,7 +203,11 @@ impl Acceptor {
             self.drop_piece(id, results);
         }
         if let Ok(reader) = reader {
-            self.drop_piece(id, reader);
+            let reading = Reading {
+                _reader: reader,
+                frames: self.ends[client].frames.clone(),
+            };
+            self.drop_piece(id, reading);
         }
         if let Ok(areas) = areas {
             self.drop_piece(id, areas);
@@ -385,12 +404,17 @@ impl Acceptor {
         };
         self.places.reserve(client, task, PIECES, peer);
         let description = Arc::clone(&self.descriptions[task.index()]);
+        let frames = self.ends[client.index()].frames.clone();
         // A client decides how much memory is made for it, and when it maps that.
         self.pools.places.run(move || {
+            let channel = connection.admit_with(&terms, &description);
+            if let (Some(frames), Ok(channel)) = (frames, &channel) {
+                frames.attach(channel.frame_memory());
+            }
             Some(Done::Admitted {
                 client,
                 pid,
-                channel: connection.admit_with(&terms, &description),
+                channel,
             })
         });
     }

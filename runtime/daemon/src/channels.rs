@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use punctual_core::{ClientId, TaskId};
+use punctual_device::frames::SharedPreparer;
 use punctual_ipc::{OutputAreas, PayloadReader, Results, Submissions};
 use punctual_plan::Plan;
 use punctual_platform::poll::{Poller, Waker};
@@ -85,6 +86,8 @@ pub struct HousekeepingClientEnds {
     pub from_intake: Consumer<PayloadReader>,
     pub to_scheduler: Producer<OutputAreas>,
     pub from_scheduler: Consumer<OutputAreas>,
+    /// What prepares its frames on a device, which must know where they lie.
+    pub frames: Option<SharedPreparer>,
 }
 
 /// What the rings of a client slot have room for.
@@ -168,6 +171,7 @@ impl Channels {
             from_intake,
             to_scheduler,
             from_scheduler,
+            frames: None,
         });
         self.scheduler.clients.push(SchedulerClientEnds {
             inbound,

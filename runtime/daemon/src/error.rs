@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use punctual_device::frames::FramesRefused;
 use punctual_device_cpu::StartError;
 use punctual_diagnostics::{Diagnostics, Rule as _};
 use punctual_kernels::preprocess::PreprocessError;
@@ -60,6 +61,9 @@ pub enum StartupError {
         task: String,
         source: PreprocessError,
     },
+    /// Frames that the plan has the GPU prepare.
+    #[error("the GPU cannot prepare frames: {0}")]
+    Frames(#[from] FramesRefused),
     /// A plan that the scheduler does not take.
     #[error("the scheduler refuses the plan, which is a defect of Punctual: {0}")]
     Scheduler(#[from] punctual_core::ConfigError),
@@ -72,7 +76,7 @@ impl StartupError {
         match self {
             Self::Plan(errors) if errors.is_about_files_only() => Termination::MissingFile,
             Self::NoManifest(_) => Termination::MissingFile,
-            Self::Plan(_) | Self::Preprocess { .. } | Self::SocketPath { .. } => {
+            Self::Plan(_) | Self::Preprocess { .. } | Self::Frames(_) | Self::SocketPath { .. } => {
                 Termination::InvalidPlan
             }
             Self::ReadyFd(_)

@@ -45,6 +45,17 @@ pub struct GpuReport {
     /// Times that one was in the way of a real-time launch, and was stopped.
     #[serde(default)]
     pub fillers_called_off: u64,
+    /// Modules of kernels that were loaded while it served.
+    #[serde(default)]
+    pub loaded_later: u64,
+    /// Modules that could not be loaded then: general kernels do their work.
+    #[serde(default)]
+    pub not_loaded: u64,
+    /// Frames that it prepared, and those of them that were copied into memory of the driver's first.
+    #[serde(default)]
+    pub frames: u64,
+    #[serde(default)]
+    pub frames_copied: u64,
     /// Why the process can no longer use it, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
@@ -139,6 +150,10 @@ impl GpuWatch {
             filled: counts.filled,
             fillers_waited: counts.fillers_waited,
             fillers_called_off: counts.fillers_called_off,
+            loaded_later: counts.loaded_later,
+            not_loaded: counts.not_loaded,
+            frames: counts.frames,
+            frames_copied: counts.frames_copied,
             lost: self.loss().map(|loss| loss.to_string()),
         }
     }

@@ -1,10 +1,12 @@
 //! One thread a client: the only one that touches the client's payload. Resizes and normalises the crop from where it lies
-//! into the request's buffer; or from a copy, where the memory is not to be read so or the pictures are recorded.
+//! into the request's buffer; or from a copy, where the memory is not to be read so or the pictures are recorded. Where the plan
+//! says so, it has the GPU do this, and waits.
 
 use std::sync::Arc;
 
 use punctual_core::{Failure, Instant, ModelId, Nanos, RequestId, TaskId, Ticket};
-use punctual_device::InputBuffers;
+use punctual_device::frames::{FramePreparer, NotPrepared, SharedPreparer};
+use punctual_device::{InputBuffers, InputWriter};
 use punctual_events::RtEvent;
 use punctual_ipc::{PayloadReader, Rows};
 use punctual_kernels::preprocess::{CropRows, NotFinite, PlanarOutput, Preprocessor};
@@ -33,6 +35,8 @@ pub struct Intake {
     pub targets: Box<[Target]>,
     /// One for each different input of their networks.
     pub preprocessors: Box<[Preprocessor]>,
+    /// What prepares frames on the GPU, of those of the targets that have a work there.
+    pub frames: Option<SharedPreparer>,
     /// The crop's rows, as the client had them when they were copied, where that is done.
     pub copy: Box<[u8]>,
     /// The vectors, likewise.
@@ -53,6 +57,8 @@ pub struct Target {
     pub buffers: InputBuffers,
     /// Which of the preprocessors prepares for it.
     pub preprocessor: usize,
+    /// Which work of the GPU's prepares for it instead.
+    pub work: Option<usize>,
     /// The vectors that come with each frame.
     pub vectors: Box<[VectorPlan]>,
 }
@@ -152,7 +158,7 @@ impl Intake {
     }
 
     /// [`Failure::Payload`] when the payload cannot be read (a fault of the client) or the buffer is unavailable (a
-    /// fault of the daemon), [`Failure::Vector`] for a number out of range, [`Failure::NotFinite`] for a tensor with
+    /// fault of the daemon), [`Failure::Device`] when the GPU does not prepare it, [`Failure::Vector`] for a number out of range, [`Failure::NotFinite`] for a tensor with
     /// such a value: the request fails in any case. Otherwise what was prepared.
     fn convert(
         &mut self,
@@ -185,27 +191,19 @@ impl Intake {
             vector.copy_from_slice(own);
             numbers = rest;
         }
-        let layout = writer.layout();
-        let output = PlanarOutput {
-            data: writer.pixels(),
-            offset: 0,
-            row_stride: layout.row_stride,
-            plane_stride: layout.plane_stride,
+        let source = Source {
+            reader,
+            payload,
+            rows: crop,
+            // What is recorded is what the network saw, which the client may have changed by then.
+            in_place: self.pictures.is_none() && reader.lies_in_memory(payload.slot),
+            copy: &mut self.copy,
+            metrics: &self.metrics,
         };
-        // What is recorded is what the network saw, which the client may have changed by then.
-        let in_place = self.pictures.is_none() && reader.lies_in_memory(payload.slot);
-        let (prepared, copied) = if in_place {
-            let prepared = reader.in_place(payload.slot, payload.sequence, |slot| {
-                preprocessor.run_in_place(&crop, slot, output)
-            });
-            (prepared.map_err(|_| Failure::Payload)?, 0)
-        } else {
-            read_rows(reader, payload, &crop, &mut self.copy)?;
-            let prepared = preprocessor.run(&crop, &self.copy, output);
-            (prepared, crop.copy_len())
-        };
-        self.metrics.prepared(payload.task, copied);
-        prepared.map_err(|NotFinite| Failure::NotFinite)?;
+        match target.work.zip(self.frames.as_deref()) {
+            Some((work, frames)) => source.by_gpu(frames, work, &mut writer)?,
+            None => source.by_core(preprocessor, &mut writer)?,
+        }
         Ok(crop)
     }
 
@@ -234,6 +232,71 @@ impl Intake {
             .push(prepared)
             .expect("the ring holds an answer to every order");
         self.ends.scheduler_bell.ring();
+    }
+}
+
+/// The rows of a frame's crop, and how they are read.
+struct Source<'i> {
+    reader: &'i PayloadReader,
+    payload: Payload,
+    rows: CropRows,
+    /// Where they lie, instead of from `copy`.
+    in_place: bool,
+    copy: &'i mut [u8],
+    metrics: &'i Metrics,
+}
+
+impl Source<'_> {
+    fn by_core(
+        self,
+        preprocessor: &mut Preprocessor,
+        input: &mut InputWriter<'_>,
+    ) -> Result<(), Failure> {
+        let Payload { slot, sequence, .. } = self.payload;
+        let layout = input.layout();
+        let output = PlanarOutput {
+            data: input.pixels(),
+            offset: 0,
+            row_stride: layout.row_stride,
+            plane_stride: layout.plane_stride,
+        };
+        let (prepared, copied_bytes) = if self.in_place {
+            let prepared = self.reader.in_place(slot, sequence, |frame| {
+                preprocessor.run_in_place(&self.rows, frame, output)
+            });
+            (prepared.map_err(|_| Failure::Payload)?, 0)
+        } else {
+            read_rows(self.reader, self.payload, &self.rows, self.copy)?;
+            let prepared = preprocessor.run(&self.rows, self.copy, output);
+            (prepared, self.rows.copy_len())
+        };
+        self.metrics.prepared(self.payload.task, copied_bytes);
+        prepared.map_err(|NotFinite| Failure::NotFinite)
+    }
+
+    fn by_gpu(
+        self,
+        frames: &dyn FramePreparer,
+        work: usize,
+        input: &mut InputWriter<'_>,
+    ) -> Result<(), Failure> {
+        let Payload { slot, sequence, .. } = self.payload;
+        let (prepared, read_bytes) = if self.in_place {
+            let prepared = self.reader.in_place(slot, sequence, |frame| {
+                frames.prepare(work, &self.rows, frame, input)
+            });
+            (prepared.map_err(|_| Failure::Payload)?, 0)
+        } else {
+            read_rows(self.reader, self.payload, &self.rows, self.copy)?;
+            let copy = (&*self.copy).into();
+            let prepared = frames.prepare(work, &self.rows.in_copy(), copy, input);
+            (prepared, self.rows.copy_len())
+        };
+        let copied_bytes = prepared.map_err(|NotPrepared| Failure::Device)?;
+        let task = self.payload.task;
+        self.metrics.prepared(task, read_bytes + copied_bytes);
+        self.metrics.prepared_by_gpu(task);
+        Ok(())
     }
 }
 

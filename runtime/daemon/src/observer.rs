@@ -193,6 +193,7 @@ impl Observer {
             offloaded: metrics.offloaded.load(Relaxed),
             prepared: metrics.prepared.load(Relaxed),
             copied_bytes: metrics.copied_bytes.load(Relaxed),
+            prepared_by_gpu: metrics.prepared_by_gpu.load(Relaxed),
             overruns: metrics.overruns.load(Relaxed),
             overrun_worst: metrics.overrun_worst.load(Relaxed),
             demotions: metrics.demotions.load(Relaxed),

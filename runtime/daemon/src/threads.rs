@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::{ClientId, Criticality, PartitionId, TaskId};
 use punctual_kernels::preprocess::{PreprocessError, PreprocessSpec, Preprocessor};
-use punctual_plan::{Plan, Role, ThreadPlan};
+use punctual_plan::{Plan, PreparedBy, Role, ThreadPlan};
 use punctual_platform::heartbeat::Pulse;
 use punctual_platform::poll::Waker;
 use punctual_platform::running;
@@ -31,6 +31,7 @@ use crate::validate::Validated;
 use crate::watchdog::{Machine, ThreadUsage, Watched, bounds};
 use crate::world::{DaemonWorld, LentAreas, TaskOfBuffer, TaskOutputs, Trackers, WeightTracker};
 use punctual_device::DeviceSet;
+use punctual_device::frames::{FrameWork, SharedPreparer};
 
 /// Stalls that each probe lists one by one.
 const STALLS_LISTED: usize = 1024;
@@ -70,11 +71,12 @@ impl Threads {
         let worker_tids: Vec<i32> = devices.tids().collect();
         let leaders = devices.pulses();
         let drained = Arc::new(Flag::default());
-        let intakes = channels
-            .intakes
-            .into_iter()
-            .map(|ends| factory.intake(ends, &devices))
-            .collect::<Result<_, _>>()?;
+        let mut housekeeping = channels.housekeeping;
+        let mut intakes = Vec::with_capacity(channels.intakes.len());
+        for (ends, housekeeping) in channels.intakes.into_iter().zip(&mut housekeeping) {
+            housekeeping.frames = factory.preparer(ends.client, &devices)?;
+            intakes.push(factory.intake(ends, &devices, housekeeping.frames.clone())?);
+        }
         let facts = Arc::new(describe::facts(factory.validated));
         let overdrawn: Vec<Arc<Overdrawn>> =
             channels.ports.iter().map(|_| Arc::default()).collect();
@@ -90,7 +92,7 @@ impl Threads {
             worker_tids,
             leaders,
         };
-        Ok((threads, channels.housekeeping))
+        Ok((threads, housekeeping))
     }
 
     /// What the machine did not grant them, with repetitions.
@@ -182,6 +184,10 @@ impl Threads {
         scheduler & all_end(self.ports, limit_ns) & all_end(self.intakes, limit_ns)
     }
 }
+
+/// A frame is taken to hang if it takes the GPU its budget this number of times, and the time below in addition.
+const FRAMES_TIMES: u64 = 8;
+const FRAMES_FLOOR_NS: u64 = 50_000_000;
 
 /// How long the end waits for ports and intakes, in ns.
 const CLIENTS_NS: u64 = 1_000_000_000;
@@ -336,13 +342,17 @@ impl ThreadFactory<'_> {
         &mut self,
         ends: IntakeEnds,
         devices: &DeviceSet,
+        frames: Option<SharedPreparer>,
     ) -> Result<ManagedThread<Intake>, StartupError> {
         let client = ends.client;
         let tasks = self.plan().client_slots[client.index()].tasks();
         let mut preprocessors = Preprocessors::default();
         let targets: Vec<Target> = self
             .served(tasks.clone())
-            .map(|task| self.target(task, devices, &mut preprocessors))
+            .map(|task| {
+                let work = self.works_of(client).position(|of| of == task);
+                self.target(task, devices, &mut preprocessors, work)
+            })
             .collect::<Result<_, _>>()?;
         let made = preprocessors.made;
         let copy_len = made.iter().map(Preprocessor::copy_len_max).max();
@@ -365,6 +375,7 @@ impl ThreadFactory<'_> {
             numbers: vec![0.0; numbers.max().unwrap_or_default() as usize].into(),
             targets: targets.into(),
             preprocessors: made.into(),
+            frames,
             reader: None,
             pictures: self.sinks.picture(client),
             metrics: Arc::clone(&self.metrics),
@@ -377,6 +388,44 @@ impl ThreadFactory<'_> {
         Ok(ManagedThread::start(spec, stop, wakeup, heart, || {
             intake.serve()
         })?)
+    }
+
+    /// The client's own tasks whose frames the GPU prepares.
+    fn works_of(&self, client: ClientId) -> impl Iterator<Item = TaskId> {
+        let tasks = self.plan().client_slots[client.index()].tasks();
+        tasks.filter(|task| self.plan().task(*task).arrival.prepared_by == PreparedBy::Gpu)
+    }
+
+    /// What prepares the client's frames on the GPU; none if cores prepare all of them.
+    fn preparer(
+        &self,
+        client: ClientId,
+        devices: &DeviceSet,
+    ) -> Result<Option<SharedPreparer>, StartupError> {
+        let works = self.works_of(client).map(|id| self.frame_work(id));
+        let works: Vec<FrameWork> = works.collect();
+        if works.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(devices.frame_preparer(&works)?))
+    }
+
+    fn frame_work(&self, id: TaskId) -> FrameWork {
+        let plan = self.plan();
+        let task = plan.task(id);
+        let input = self.validated.package(task.model).network().input;
+        let (mean, std) = input.form.normalisation();
+        let longest_ns = FRAMES_TIMES * task.arrival.prepare.as_nanos() + FRAMES_FLOOR_NS;
+        FrameWork {
+            model: task.model,
+            partition: task.partition,
+            layout: task.frame.layout(),
+            crop: task.frame.crop,
+            mean: [mean[0], mean[1], mean[2]],
+            std: [std[0], std[1], std[2]],
+            // Before the watchdog takes the intake to be stuck.
+            limit_ns: longest_ns.min(plan.watchdog.as_nanos() / 4 * 3),
+        }
     }
 
     /// These tasks and those that they offload frames to, rising.
@@ -397,6 +446,7 @@ impl ThreadFactory<'_> {
         id: TaskId,
         devices: &DeviceSet,
         preprocessors: &mut Preprocessors,
+        work: Option<usize>,
     ) -> Result<Target, StartupError> {
         let task = self.plan().task(id);
         let input = self.validated.package(task.model).network().input;
@@ -424,6 +474,7 @@ impl ThreadFactory<'_> {
             model,
             buffers,
             preprocessor,
+            work,
             vectors: task.vectors.clone().into(),
         })
     }

@@ -29,6 +29,9 @@ macro_rules! counters {
 }
 
 counters! {
+    /// Frames that were prepared, and those of them that were copied into memory of the device's first.
+    frames,
+    frames_copied,
     /// Launches handed over to the driver.
     launches,
     /// Times that a queue was emptied by its epoch.

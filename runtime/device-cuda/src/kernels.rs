@@ -88,6 +88,19 @@ impl Kernels {
         }))
     }
 
+    /// The same, unless it is loaded.
+    pub(crate) fn load_missing(
+        &self,
+        context: &Arc<Context>,
+        unit: Unit,
+    ) -> Result<(), KernelError> {
+        let mut kernels = KERNELS.iter().zip(&self.functions);
+        if kernels.any(|(kernel, place)| kernel.module == unit && place.get().is_none()) {
+            self.load(context, unit)?;
+        }
+        Ok(())
+    }
+
     fn enlist(&self, unit: Unit, module: &Arc<Module>) -> Result<(), KernelError> {
         for (kernel, place) in KERNELS.iter().zip(&self.functions) {
             if kernel.module == unit {

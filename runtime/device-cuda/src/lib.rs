@@ -10,6 +10,7 @@
 //! | [`lower`] | a network as lists of launches, with places instead of addresses |
 //! | [`queue`] | launches handed over a few at a time, evicted by an epoch, resumed where they were cut |
 //! | [`look_stride`] | how often launches look whether they are preempted, chosen by measuring |
+//! | `frames` | frames of cameras, prepared by what an intake's thread launches |
 //! | [`partition`] | which TPCs a stream may use, by which mechanism, proven by trial |
 //! | [`weights`] | pages on the device, and the thread that loads them |
 //! | [`SteppedDevice`] | the device without threads, for simulations in virtual time |
@@ -26,6 +27,7 @@ pub mod driver;
 mod engine;
 mod executor;
 mod faults;
+mod frames;
 pub mod host;
 mod installation;
 pub mod kernel_padding;

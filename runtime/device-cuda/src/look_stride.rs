@@ -39,6 +39,7 @@ pub fn choose<P: Provider>(
         units: request.units.iter().copied().max().into_iter().collect(),
         beside: Vec::new(),
         frames: Vec::new(),
+        frames_on_device: Vec::new(),
         effort: Effort::Quick,
         ..request.clone()
     };

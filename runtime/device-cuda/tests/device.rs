@@ -3,6 +3,7 @@
 mod device {
     mod eviction;
     mod faults;
+    mod frames;
     mod lending;
     mod profile;
     mod start;

@@ -11,6 +11,7 @@
 //! | [`shell`] | what every device on threads of this process has around its engines |
 //! | [`weights`] | weights that come and go: a store, and the thread that fills it |
 //! | [`DeviceSet`] | the devices that serve one plan, as one |
+//! | [`frames`] | frames that a device prepares itself |
 //! | [`Provider`] | a kind of device: what it promises, what it takes, how it starts |
 //! | [`profile`] | measures stages on any provider's devices, and preparation on this machine |
 //! | [`verify`] | compares what a device of this machine answers with the reference interpreter |
@@ -34,6 +35,7 @@
 
 mod catalogue;
 mod device;
+pub mod frames;
 mod mechanism;
 mod page_ledger;
 pub mod pool;

@@ -160,6 +160,12 @@ impl InputWriter<'_> {
         self.layout
     }
 
+    /// Which request buffer it is.
+    #[must_use]
+    pub fn buffer(&self) -> usize {
+        self.claim.index()
+    }
+
     /// From the first pixel of the first plane to the last of the last. What lies between the
     /// rows are zeros that must stay zeros.
     pub fn pixels(&mut self) -> &mut [f32] {

@@ -12,6 +12,7 @@ use punctual_platform::Missing;
 use punctual_platform::heartbeat::Pulse;
 
 use crate::device::{Device, SubmitError};
+use crate::frames::{FrameWork, FramesRefused, SharedPreparer};
 use crate::pool::Leader;
 use crate::request_buffers::InputBuffers;
 use crate::shell::HostedDevice;
@@ -96,6 +97,34 @@ impl DeviceSet {
         let route = self.models.get(model.index())?;
         let shell = self.devices[route.device].shell();
         Some((shell.input_buffers(), ModelId(route.local)))
+    }
+
+    /// What prepares these frames, which are for networks on one device.
+    ///
+    /// # Errors
+    /// [`FramesRefused`], also when they are of several devices.
+    pub fn frame_preparer(&self, works: &[FrameWork]) -> Result<SharedPreparer, FramesRefused> {
+        let mut local = Vec::with_capacity(works.len());
+        let mut on = None;
+        for work in works {
+            let (model, partition) = (work.model, work.partition);
+            let unknown = FramesRefused::Unknown { model, partition };
+            let home = self.models.get(model.index()).copied();
+            let units = self.partitions.get(partition.index()).copied().flatten();
+            let (Some(home), Some(units)) = (home, units) else {
+                return Err(unknown);
+            };
+            if units.device != home.device || *on.get_or_insert(home.device) != home.device {
+                return Err(unknown);
+            }
+            local.push(FrameWork {
+                model: ModelId(home.local),
+                partition: PartitionId(units.local),
+                ..work.clone()
+            });
+        }
+        let device = on.ok_or(FramesRefused::NoDevice)?;
+        self.devices[device].frame_preparer(&local)
     }
 
     /// The kernel's ids of all threads that run stages.

@@ -13,6 +13,7 @@ use punctual_platform::{Doorbell, Missing};
 
 use crate::catalogue::Catalogue;
 use crate::device::{Device, SubmitError};
+use crate::frames::{FrameWork, FramesRefused, SharedPreparer};
 use crate::pool::{Engine, Helper, Leader, SteppedLeader, Wait, WorkerPool};
 use crate::request_buffers::InputBuffers;
 use crate::residency::Residency;
@@ -34,6 +35,15 @@ pub trait HostedDevice {
     fn longest_step(&self, model: ModelId, stage: StageId) -> Option<Nanos> {
         let _ = (model, stage);
         None
+    }
+
+    /// What prepares the frames of an intake on the device; before it serves.
+    ///
+    /// # Errors
+    /// [`FramesRefused`].
+    fn frame_preparer(&self, works: &[FrameWork]) -> Result<SharedPreparer, FramesRefused> {
+        let _ = works;
+        Err(FramesRefused::NoDevice)
     }
 
     /// What a model's specialised solutions take; nothing if it has none, or does not exist.

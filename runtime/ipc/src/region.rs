@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use punctual_platform::atomics::{AtomicU32, AtomicU64, Ordering};
 use punctual_platform::shared_memory::Mapping;
-use punctual_types::SharedBytes;
+use punctual_types::{HeldBytes, SharedBytes};
 
 /// A stretch of shared memory, kept mapped by every clone of it.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub struct Region {
     start: NonNull<u8>,
     bytes: usize,
     // Dropped on whichever thread drops last; see `ServerChannel::split`.
-    _owner: Arc<dyn Any + Send + Sync>,
+    owner: Arc<dyn Any + Send + Sync>,
 }
 
 // SAFETY: the region is an address range kept alive by its owner; all access is atomic or by
@@ -42,7 +42,7 @@ impl Region {
         Self {
             start,
             bytes: mapping.bytes(),
-            _owner: Arc::new(mapping),
+            owner: Arc::new(mapping),
         }
     }
 
@@ -54,7 +54,7 @@ impl Region {
         Self {
             start: NonNull::from(owner.as_slice()).cast(),
             bytes,
-            _owner: owner,
+            owner,
         }
     }
 
@@ -112,6 +112,12 @@ impl Region {
         let start = self.span(offset, bytes);
         // SAFETY: in bounds, and mapped as long as self.
         unsafe { SharedBytes::new(start, bytes) }
+    }
+
+    /// All of it, kept mapped by what is returned.
+    pub(crate) fn held(&self) -> HeldBytes {
+        // SAFETY: the owner keeps it mapped.
+        unsafe { HeldBytes::new(self.start, self.bytes, Arc::clone(&self.owner)) }
     }
 
     /// Where the byte at `offset` is, for `bytes` from there on.

@@ -67,8 +67,8 @@ pub use package::{
 };
 pub use prefix::{DistinctWeights, PrefixHash, StagePrefix, same_stages};
 pub use profile::{
-    Disagreement, FieldFigure, FieldFigures, LaunchProfile, PreemptionProfile, PrepareProfile,
-    Profile, ProfileError, ProfileKey, StageProfile, Verified,
+    Disagreement, FieldFigure, FieldFigures, LaunchProfile, PreemptionProfile, PrepareOnDevice,
+    PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile, Verified,
 };
 pub use punctual_types::AnswerKind;
 pub use quantised::Quantised;

@@ -36,6 +36,9 @@ pub struct Profile {
     /// Preparing one frame: copy in, crop, resize, normalise; one entry a frame
     /// format, frame size and crop size.
     pub prepare: Vec<PrepareProfile>,
+    /// Of a GPU: the same by its kernels, while stages run on the same compute units. Profiles of earlier versions lack it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare_on_device: Vec<PrepareOnDevice>,
     /// From `Preempt` until the worker is free, in nanoseconds: the 99% quantile of the longest
     /// operator of a stage, the largest of all stages, batches and partition sizes.
     pub preemption_ns_max: u64,
@@ -328,6 +331,15 @@ pub struct PrepareProfile {
     pub max_ns: u64,
 }
 
+/// Frames that a device prepares itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrepareOnDevice {
+    /// On how many compute units.
+    pub units: u8,
+    pub frames: Vec<PrepareProfile>,
+}
+
 impl PrepareProfile {
     fn is_of_frames_of(&self, other: &Self) -> bool {
         let frames = |entry: &Self| {
@@ -406,6 +418,21 @@ fn not_faster(figures: &[StageProfile], stage: u8, batch: u8, units: u8) -> Opti
         .iter()
         .filter(|entry| entry.stage == stage && entry.batch >= batch && entry.units <= units);
     slower.min_by_key(|entry| (entry.batch, u8::MAX - entry.units))
+}
+
+fn find<'p>(
+    entries: &'p [PrepareProfile],
+    format: &str,
+    frame: [u32; 2],
+    crop: [u32; 2],
+    letterbox: bool,
+) -> Option<&'p PrepareProfile> {
+    entries.iter().find(|entry| {
+        entry.format == format
+            && [entry.width, entry.height] == frame
+            && [entry.crop_width, entry.crop_height] == crop
+            && entry.letterbox == letterbox
+    })
 }
 
 impl Profile {
@@ -488,12 +515,22 @@ impl Profile {
         crop: [u32; 2],
         letterbox: bool,
     ) -> Option<&PrepareProfile> {
-        self.prepare.iter().find(|entry| {
-            entry.format == format
-                && [entry.width, entry.height] == frame
-                && [entry.crop_width, entry.crop_height] == crop
-                && entry.letterbox == letterbox
-        })
+        find(&self.prepare, format, frame, crop, letterbox)
+    }
+
+    /// The same on `units` compute units of the device.
+    #[must_use]
+    pub fn prepare_on_device(
+        &self,
+        units: u8,
+        format: &str,
+        frame: [u32; 2],
+        crop: [u32; 2],
+        letterbox: bool,
+    ) -> Option<&PrepareProfile> {
+        let mut of_sizes = self.prepare_on_device.iter();
+        let of_size = of_sizes.find(|entry| entry.units == units)?;
+        find(&of_size.frames, format, frame, crop, letterbox)
     }
 
     /// The stages of an earlier measurement under the same key, if this one only measured how frames are prepared: for stages
@@ -582,9 +619,11 @@ impl Profile {
         }
         let stages = self.stages.iter().chain(&self.beside);
         let stages = stages.map(|s| (s.samples, s.p50_ns, s.p99_ns, s.max_ns));
+        let on_device = self.prepare_on_device.iter().flat_map(|of| &of.frames);
         let prepare = self
             .prepare
             .iter()
+            .chain(on_device)
             .map(|p| (p.samples, p.p50_ns, p.p99_ns, p.max_ns));
         for (entry, (samples, p50_ns, p99_ns, max_ns)) in stages.chain(prepare).enumerate() {
             if samples == 0 || p50_ns == 0 || p50_ns > p99_ns || p99_ns > max_ns {
@@ -649,6 +688,7 @@ mod tests {
                 p99_ns: 40,
                 max_ns: 50,
             }],
+            prepare_on_device: Vec::new(),
             beside: Vec::new(),
             preemption_ns_max: 50,
             preemption: vec![PreemptionProfile {

@@ -25,8 +25,9 @@ pub use budget::{
     ArrivalBound, BLACK_BOX_BYTES, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES,
     LOAD_BYTES_A_SECOND_ASSUMED, LaunchesNotProfiled, MemoryBudget, MemoryItem, MemoryRule,
     ORDINARY_STACK_BYTES, PICTURE_BUFFERS, PagingRule, PartitionReport, PlaceReport, PlaceUse,
-    PreemptedStage, PrepareNotProfiled, PromiseRule, Purpose, RECORDER_CELL_BYTES, RECORDER_CELLS,
-    STACK_BYTES, STRANGER_THREADS, StageNotProfiled, TaskReport, Unschedulable, WAITING_SECONDS,
+    PreemptedStage, PrepareNotProfiled, PrepareRule, PreparedBy, PromiseRule, Purpose,
+    RECORDER_CELL_BYTES, RECORDER_CELLS, STACK_BYTES, STRANGER_THREADS, StageNotProfiled,
+    TaskReport, Unschedulable, WAITING_SECONDS,
 };
 pub use elsewhere::ElsewhereRule;
 pub use inputs::{

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::inputs::{DeviceKind, HostCores, PlanInputs, Policies};
 use crate::manifest::{
-    self, LeaderWait, Manifest, PackageSource, PlaceChoice, RawModel, RawPartition, RawTask,
+    self, LeaderWait, Manifest, PackageSource, PlaceChoice, Preparers, RawModel, RawPartition,
+    RawTask,
 };
 use crate::read::Files;
 use crate::resolve::places::{self, Home};
@@ -56,6 +57,8 @@ pub struct ModelNeeds {
     pub launches: bool,
     /// Frames to measure the preparation of, without repetition.
     pub frames: Vec<FrameNeeds>,
+    /// Those of them that the GPU may prepare: to measure there, too.
+    pub frames_on_device: Vec<FrameNeeds>,
     /// Whether weights of its package come and go: then all of it is computed directly, and must be measured in this way.
     pub paged: bool,
     /// The pattern that found it: of the packages of one, those that take the same time share a profile.
@@ -196,6 +199,7 @@ fn of_models(widths: &Widths<'_>, problems: &mut Problems<'_>) -> Vec<ModelNeeds
             continue;
         };
         let (mut units, mut frames, mut batch_max) = (Vec::new(), Vec::new(), 1);
+        let mut frames_on_device = Vec::new();
         let mut pattern = None;
         for task in &manifest.tasks {
             if task.model.as_ref().map(|at| &at.value) != Some(&model.name.value) {
@@ -209,6 +213,9 @@ fn of_models(widths: &Widths<'_>, problems: &mut Problems<'_>) -> Vec<ModelNeeds
                 .frame
                 .as_ref()
                 .and_then(|raw| FrameNeeds::of(raw, problems));
+            let may_be_there = task.prepare.value != Preparers::Cores && device == DeviceKind::Cuda;
+            let there = frame.filter(|frame| may_be_there && !frames_on_device.contains(frame));
+            frames_on_device.extend(there);
             frames.extend(frame.filter(|frame| !frames.contains(frame)));
         }
         if manifest.daemon.policy.value.contract().partitioning == Partitioning::Ranges {
@@ -232,6 +239,7 @@ fn of_models(widths: &Widths<'_>, problems: &mut Problems<'_>) -> Vec<ModelNeeds
             beside,
             launches: fills && device == DeviceKind::Cuda,
             frames,
+            frames_on_device,
             paged: is_paged(manifest, package),
             pattern,
         });

@@ -8,7 +8,7 @@ use std::thread;
 use punctual_core::{Criticality, Event, ModelId};
 use punctual_cuda_kernels::Module;
 use punctual_device::Device;
-use punctual_device_cuda::driver::{Context, Gpu};
+use punctual_device_cuda::driver::{Context, DeviceMemory, Gpu, MappedMemory, Stream};
 use punctual_device_cuda::lower::{Packer, Pages, Program, Target};
 use punctual_device_cuda::{CudaDevice, Division, Kernels, StartError};
 use punctual_model::Network;
@@ -32,16 +32,19 @@ enum Beside {
     Weights,
     /// A module is loaded each time.
     Modules,
+    /// Inputs are copied to the device without a pause, as where it cannot read them in place.
+    Inputs,
 }
 
 impl Beside {
-    const ALL: [Self; 3] = [Self::Nothing, Self::Weights, Self::Modules];
+    const ALL: [Self; 4] = [Self::Nothing, Self::Weights, Self::Modules, Self::Inputs];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Nothing => "alone",
             Self::Weights => "beside loads of weights",
             Self::Modules => "beside loads of modules",
+            Self::Inputs => "beside copies of inputs",
         }
     }
 }
@@ -52,7 +55,7 @@ impl Step for Loads {
     }
 
     fn about(&self) -> &'static str {
-        "how long a context, a module of kernels and weights take to load, and how much longer a stage takes meanwhile"
+        "how long a context, a module of kernels and weights take to load, and how much longer a stage takes meanwhile, or beside copies of inputs"
     }
 
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
@@ -89,7 +92,8 @@ impl Step for Loads {
             packing_ns,
         );
         let mut rig = start_rig(session, gpu, served, paged)?;
-        let found = measure(session, &mut rig, &context)?;
+        let copies = Copies::new(&context, served)?;
+        let found = measure(session, &mut rig, &context, &copies)?;
         let load = result.nanoseconds(format!("weights of {}", paged.name), found.loads);
         row(
             format!("weights of {}, beside a stage, p50", paged.name),
@@ -178,28 +182,62 @@ struct Found {
     loads: Vec<u64>,
 }
 
+/// Copies of a network's inputs to the device.
+struct Copies {
+    stream: Stream,
+    from: MappedMemory,
+    to: DeviceMemory,
+}
+
+impl Copies {
+    const COUNT: usize = 20;
+
+    fn new(context: &Arc<Context>, network: &Network) -> Result<Self, StepError> {
+        let input = network.input;
+        let floats = (input.channels * input.height * input.width) as usize;
+        let bytes = floats * size_of::<f32>();
+        Ok(Self {
+            stream: Stream::new(context, 0)?,
+            from: MappedMemory::take(context, bytes)?,
+            to: DeviceMemory::take(context, bytes)?,
+        })
+    }
+
+    fn run(&self) -> Result<(), StepError> {
+        self.stream.context().bind()?;
+        for _ in 0..Self::COUNT {
+            let bytes = self.to.bytes();
+            self.stream.copy_in(&self.from, 0, &self.to, 0, bytes)?;
+            self.stream.synchronize()?;
+        }
+        Ok(())
+    }
+}
+
 fn measure(
     session: &Session<'_>,
     rig: &mut Rig<CudaDevice>,
     context: &Arc<Context>,
+    copies: &Copies,
 ) -> Result<Found, StepError> {
     // It finds cold caches.
-    round(rig, context, &mut Found::default())?;
+    round(rig, context, copies, &mut Found::default())?;
     let mut found = Found::default();
     for () in session.rounds(200, 2, 900) {
-        round(rig, context, &mut found)?;
+        round(rig, context, copies, &mut found)?;
     }
     Ok(found)
 }
 
-/// The stage alone, as long as a load of weights takes, and as long as a module takes.
+/// The stage alone, and as long as each of these takes: a load of weights, a module, copies of inputs.
 fn round(
     rig: &mut Rig<CudaDevice>,
     context: &Arc<Context>,
+    copies: &Copies,
     found: &mut Found,
 ) -> Result<(), StepError> {
     const ALONE: usize = 20;
-    let [alone, beside_weights, beside_modules] = &mut found.stages;
+    let [alone, beside_weights, beside_modules, beside_inputs] = &mut found.stages;
     for _ in 0..ALONE {
         alone.push(stage(rig, &mut None)?);
     }
@@ -217,7 +255,13 @@ fn round(
         }
         module.join().unwrap_or_else(|panic| resume_unwind(panic))
     })?;
-    Ok(())
+    thread::scope(|scope| {
+        let copying = scope.spawn(|| copies.run());
+        while !copying.is_finished() {
+            beside_inputs.push(stage(rig, &mut None)?);
+        }
+        copying.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Runs the first stage: from its order to its event. `load` gets the time of a load that ended meanwhile.

@@ -5,6 +5,7 @@ mod conformance;
 mod cudnn;
 mod disb;
 mod every_kernel;
+mod frames;
 mod isolation;
 mod known_answers;
 mod latency;
@@ -33,6 +34,7 @@ pub const ALL: &[Timed<'static>] = &[
     timed(&every_kernel::EveryKernel, 20),
     timed(&isolation::Isolation, 40),
     timed(&loads::Loads, 15),
+    timed(&frames::Frames, 12),
     timed(&preemption::Preemption, 25),
     timed(&resumption::Resumption, 15),
     timed(&disb::Disb, 50),

@@ -403,8 +403,9 @@ impl Run<'_> {
             request.beside = measure::partitions_on(device, self.needs);
         }
         if device == DeviceKind::Cpu {
-            request.frames = measure::frames(wanted, &package);
+            request.frames = measure::frames(&wanted.frames, &package);
         }
+        request.frames_on_device = measure::frames(&sizes.frames, &package);
         Ok(Job {
             name: wanted.name.clone(),
             file,
@@ -497,10 +498,21 @@ pub(super) fn times(profile: &Profile) -> Table {
             beside.map(|beside| beside.p99_ns),
         );
     }
-    for entry in &profile.prepare {
+    let by_cores = profile.prepare.iter().map(|entry| (entry, None));
+    let by_device = profile.prepare_on_device.iter().flat_map(|of| {
+        let frames = of.frames.iter();
+        frames.map(|entry| (entry, Some(of.units)))
+    });
+    for (entry, units) in by_cores.chain(by_device) {
         let mut what = format!("prepare {} {}x{}", entry.format, entry.width, entry.height);
         if entry.letterbox {
             what.push_str(" letterboxed");
+        }
+        if let Some(units) = units {
+            what.push_str(&format!(
+                ", {units} unit{}",
+                if units == 1 { "" } else { "s" }
+            ));
         }
         row(
             what,

@@ -83,6 +83,7 @@ fn task(now: &mut TaskReport, before: &TaskReport) {
         (&mut now.offloaded, before.offloaded),
         (&mut now.prepared, before.prepared),
         (&mut now.copied_bytes, before.copied_bytes),
+        (&mut now.prepared_by_gpu, before.prepared_by_gpu),
         (&mut now.overruns, before.overruns),
         (&mut now.demotions, before.demotions),
         (&mut now.not_finite, before.not_finite),
@@ -165,6 +166,8 @@ fn gpu(now: &mut GpuReport, before: &GpuReport) {
         (&mut now.filled, before.filled),
         (&mut now.fillers_waited, before.fillers_waited),
         (&mut now.fillers_called_off, before.fillers_called_off),
+        (&mut now.frames, before.frames),
+        (&mut now.frames_copied, before.frames_copied),
     ]);
 }
 

@@ -252,6 +252,12 @@ const TASKS: &[Metric] = &[
     )
     .in_unit("bytes"),
     Metric::counter(
+        "frames_prepared_by_gpu",
+        &["task"],
+        "Those of the frames whose pixels were read that the GPU prepared.",
+        |report| by_task(report, |task| task.prepared_by_gpu as f64),
+    ),
+    Metric::counter(
         "overruns",
         &["task"],
         "Times that a stage of the task's frames ran longer than its budget.",

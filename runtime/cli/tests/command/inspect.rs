@@ -229,6 +229,7 @@ fn profile(package: &str) -> Profile {
         verified: None,
         field: None,
         launches: Vec::new(),
+        prepare_on_device: Vec::new(),
         preemption: Vec::new(),
     }
 }

@@ -56,3 +56,35 @@ fn a_profile_of_the_gpu_has_stages_preemptions_and_launches_and_a_plan_is_made_o
     let plan = punctual(&folder, &["check"]);
     assert!(plan.status.code() == Some(0), "{plan:?}");
 }
+
+/// Without the partition that fills and its task, and with the GPU for the frames of the other.
+fn with_frames_on_the_gpu() -> String {
+    let before = |text: &'static str, end: &str| text.split_once(end).expect("it is there").0;
+    let head = before(FILLED, "[[partition]]\nname = \"rest\"");
+    let task = FILLED
+        .split_once("[[task]]\nname = \"front\"")
+        .expect("a task");
+    let task = before(task.1, "[[task]]");
+    let task = format!("[[task]]\nname = \"front\"\nprepare = \"gpu\"{task}");
+    let head = head.replace(
+        "cores = [0]\n\n[[model]]",
+        "cores = [0]\nleader_wait = \"sleep\"\n\n[[model]]",
+    );
+    format!("{head}{task}")
+}
+
+#[test]
+fn frames_are_measured_on_the_gpu_where_the_manifest_wants_it_and_the_plan_says_who_prepares_them()
+{
+    let package = Package::new(networks::pair(5), Calibration::default()).expect("a valid network");
+    let folder = folder_of(&package, &with_frames_on_the_gpu(), &Config::default());
+    let measured = punctual(&folder, &["profile", "--quick"]);
+    assert_eq!(measured.status.code(), Some(0), "{measured:?}");
+    let profile = Profile::read(&folder.path("small.gpu.profile.json")).expect("a profile");
+    let found = profile.prepare_on_device(UNITS, "rgb8", [64, 48], [24, 24], false);
+    assert!(found.is_some(), "{:?}", profile.prepare_on_device);
+    let plan = punctual(&folder, &["check"]);
+    assert!(plan.status.code() == Some(0), "{plan:?}");
+    let text = String::from_utf8_lossy(&plan.stdout);
+    assert!(text.contains("TPCs of first"), "{text}");
+}

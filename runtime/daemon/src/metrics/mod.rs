@@ -55,6 +55,8 @@ pub struct TaskMetrics {
     /// Frames whose pixels were read, and bytes of them that were copied for that.
     pub prepared: AtomicU64,
     pub copied_bytes: AtomicU64,
+    /// Those of them that the GPU prepared.
+    pub prepared_by_gpu: AtomicU64,
     /// Copied from the scheduler's counters when a stage has ended.
     pub overruns: AtomicU64,
     pub overrun_worst: AtomicU64,
@@ -156,6 +158,11 @@ impl Metrics {
         task.copied_bytes.fetch_add(copied_bytes as u64, Relaxed);
     }
 
+    /// The GPU prepared a frame, which is counted by [`prepared`](Self::prepared), too.
+    pub fn prepared_by_gpu(&self, task: TaskId) {
+        count(&self.tasks[task.index()].prepared_by_gpu);
+    }
+
     /// The one verdict of a submission. True if it is the first of its client that ended so.
     pub fn concluded(&self, answered: &Answered) -> bool {
         let reply = &answered.reply;
@@ -211,6 +218,7 @@ impl TaskMetrics {
             offloaded: zero(),
             prepared: zero(),
             copied_bytes: zero(),
+            prepared_by_gpu: zero(),
             overruns: zero(),
             overrun_worst: zero(),
             demotions: zero(),

@@ -46,6 +46,9 @@ pub struct TaskReport {
     /// Bytes of them that were copied before they were converted: none of frames that are prepared where they lie.
     #[serde(default)]
     pub copied_bytes: u64,
+    /// Those of `prepared` that the GPU prepared.
+    #[serde(default)]
+    pub prepared_by_gpu: u64,
     /// Times that a stage of its frames ran longer than was promised.
     #[serde(default)]
     pub overruns: u64,

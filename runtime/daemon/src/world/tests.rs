@@ -194,6 +194,7 @@ fn what_is_said_of_a_model_is_copied_of_its_own_tasks_alone() {
             model: ModelId(1),
             stages: 3,
             as_measured: true,
+            stays_general: false,
         }),
     };
     load.decide(&due);

@@ -222,7 +222,7 @@ pub fn faulty(nth: u64, code: Option<u32>) -> Config {
 }
 
 /// Frames one by one until one fails; then until one is answered on time again.
-fn fails_and_recovers(manifest: &str, driver: &Config) {
+pub fn fails_and_recovers(manifest: &str, driver: &Config) {
     let daemon = Daemon::start_in(profiled(manifest, driver));
     let mut far = connect(&daemon.socket(), "far", PixelFormat::Rgb8);
     let failed = Verdict::Failed(Failure::Device);

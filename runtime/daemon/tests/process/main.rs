@@ -10,6 +10,7 @@ mod filling;
 mod frames;
 mod gpu;
 mod gpu_division;
+mod gpu_frames;
 mod gpu_loss;
 mod granted;
 mod last_good;

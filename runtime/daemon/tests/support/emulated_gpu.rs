@@ -5,7 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use emulated_cuda::{Config, Emulator};
 use punctual_conformance::networks;
-use punctual_model::{Calibration, LaunchProfile, Package, PrepareProfile, Profile};
+use punctual_model::{
+    Calibration, LaunchProfile, Package, PrepareOnDevice, PrepareProfile, Profile,
+};
 
 use crate::support::{Folder, profile};
 
@@ -102,6 +104,17 @@ fn figures(machine: &str, clocks: &str, package: &Package) -> Profile {
         p99_ns: 100_000,
         max_ns: 100_000,
     }];
+    let by_gpu = PrepareProfile {
+        p50_ns: 100_000_000,
+        p99_ns: 100_000_000,
+        max_ns: 100_000_000,
+        ..figures.prepare[0].clone()
+    };
+    let on_device = [4, 8].map(|units| PrepareOnDevice {
+        units,
+        frames: vec![by_gpu.clone()],
+    });
+    figures.prepare_on_device = on_device.to_vec();
     figures
 }
 

@@ -185,6 +185,7 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
             ..Verified::default()
         }),
         launches: Vec::new(),
+        prepare_on_device: Vec::new(),
         preemption: Vec::new(),
     }
 }

@@ -46,6 +46,7 @@ fn request() -> Request {
         batches: vec![1, 2],
         units: vec![1],
         beside: Vec::new(),
+        frames_on_device: Vec::new(),
         frames: vec![
             Frame::new(PixelFormat::Rgb8, size, 192, crop),
             Frame::new(PixelFormat::Nv12, size, 64, crop),
@@ -99,6 +100,7 @@ fn with_all_partitions_named_each_stage_is_measured_beside_busy_ones_too() {
     let package = package();
     let request = Request {
         frames: Vec::new(),
+        frames_on_device: Vec::new(),
         batches: vec![1],
         units: (1..=cores).collect(),
         beside: vec![1; cores.into()],
@@ -156,6 +158,7 @@ fn a_network_with_another_one_is_measured_beside_that_one_in_its_largest_batch()
     };
     let request = Request {
         frames: Vec::new(),
+        frames_on_device: Vec::new(),
         batches: vec![1],
         beside: vec![2],
         ..request()
@@ -169,6 +172,7 @@ fn a_network_with_another_one_is_measured_beside_that_one_in_its_largest_batch()
 fn neighbours_on_cores_that_are_not_there_are_refused() {
     let request = Request {
         frames: Vec::new(),
+        frames_on_device: Vec::new(),
         beside: vec![1, 200],
         ..request()
     };
@@ -378,6 +382,7 @@ fn stages_are_measured_on_whatever_is_started() {
     let package = package();
     let request = Request {
         frames: Vec::new(),
+        frames_on_device: Vec::new(),
         direct: false,
         ..request()
     };

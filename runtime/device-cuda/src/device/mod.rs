@@ -8,6 +8,7 @@ use std::thread;
 
 use punctual_cuda_kernels::IMAGES_MAX;
 use punctual_cuda_kernels::params::Answer;
+use punctual_device::frames::{FrameWork, FramesRefused, SharedPreparer};
 use punctual_device::pool::SteppedLeader;
 use punctual_device::weights::LoaderThread;
 use punctual_device::{CacheSpec, DeviceSpec, HostedDevice, PartitionSpec, Shell};
@@ -16,9 +17,10 @@ use punctual_platform::clock::Clock;
 
 use crate::counters::Counters;
 use crate::driver::{CallError, Context, Driver, Gpu};
-use crate::engine::Leader;
+use crate::engine::{Executors, Leader};
 use crate::executor::ExecutorEnv;
 use crate::faults::{DeviceError, Health, Loss};
+use crate::frames::Stations;
 use crate::kernel_padding::KernelPadding;
 use crate::programs::Model;
 use crate::queue::StopFlag;
@@ -32,6 +34,8 @@ pub struct CudaDevice {
     /// Before the recovery thread: leaders and the loader end first.
     shell: Shell,
     _keeper: RecoveryThread,
+    stations: Arc<Stations>,
+    executors: Executors,
     machine: String,
     counters: Arc<Counters>,
     faults: Arc<Mutex<Vec<DeviceError>>>,
@@ -193,11 +197,15 @@ impl CudaDevice {
         let cache = spec.cache.or(own.as_ref().map(|_| NO_PAGES));
         let loader = cache.map(|cache| LoaderThread::start(loader, &cache, &report));
         let loader = loader.transpose()?;
+        let stations = Stations::new(cuda.division.clone(), health.clone(), counters.clone());
+        let stations = Arc::new(stations);
+        let executors: Executors = made
+            .into_iter()
+            .map(|each| Mutex::new(Some(each)))
+            .collect();
         let recovery = Recovery {
-            executors: made
-                .into_iter()
-                .map(|each| Mutex::new(Some(each)))
-                .collect(),
+            executors: executors.clone(),
+            stations: stations.clone(),
             stops,
             health: health.clone(),
             counters: counters.clone(),
@@ -217,6 +225,8 @@ impl CudaDevice {
         let device = Self {
             shell: Shell::new(spec, inputs, Box::new(weights), loader, report),
             _keeper: recovery.start()?,
+            stations,
+            executors,
             machine: gpu.name()?,
             counters,
             faults,
@@ -350,5 +360,10 @@ impl HostedDevice for CudaDevice {
 
     fn name(&self) -> String {
         format!("cuda ({})", self.machine)
+    }
+
+    fn frame_preparer(&self, works: &[FrameWork]) -> Result<SharedPreparer, FramesRefused> {
+        let inputs = self.shell.input_buffers();
+        self.stations.add(works, &inputs, &self.executors)
     }
 }

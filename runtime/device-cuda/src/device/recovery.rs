@@ -28,8 +28,9 @@ use crate::driver::{Context, ResetError};
 use crate::engine::Executors;
 use crate::executor::StreamExecutor;
 use crate::faults::{DeviceError, Health, Loss};
+use crate::frames::Stations;
 use crate::queue::StopFlag;
-use crate::start::{Board, DevicePlan, First, InTurn, InTurnError, LeftOut, Next};
+use crate::start::{Board, DevicePlan, First, InTurn, InTurnError, InstallError, LeftOut, Next};
 
 /// Restarts that may fail one after the other.
 const RESTARTS_FAILED_MAX: u32 = 2;
@@ -53,6 +54,7 @@ const REMEMBERED: usize = 64;
 pub(crate) struct Recovery {
     pub(crate) device_plan: DevicePlan,
     pub(crate) executors: Executors,
+    pub(crate) stations: Arc<Stations>,
     /// By stream.
     pub(crate) stops: Vec<StopFlag>,
     pub(crate) health: Arc<Health>,
@@ -251,17 +253,14 @@ impl Recovery {
             Ok(context) => context,
             Err(error) => return unless_fatal(error.into()).map(|()| None),
         };
-        let but = &self.left_out;
-        match self
-            .device_plan
-            .install(&context, First::Everything { but })
-        {
+        match self.install_on(&context) {
             Ok(executors) => {
                 self.context = Some(context);
                 Ok(Some(executors))
             }
             Err(error) => {
                 context.abandon();
+                self.stations.let_go();
                 self.device_plan.weights.let_go();
                 if let Some(error) = error.call() {
                     unless_fatal(error.into())?;
@@ -273,6 +272,16 @@ impl Recovery {
         }
     }
 
+    fn install_on(&self, context: &Arc<Context>) -> Result<Vec<StreamExecutor>, InstallError> {
+        let but = &self.left_out;
+        let first = First::Everything { but };
+        let executors = self.device_plan.install(context, first)?;
+        if let Some(executor) = executors.first() {
+            self.stations.install(context, &executor.installation)?;
+        }
+        Ok(executors)
+    }
+
     /// Notes why each stream was given up; the first reason that `is_fatal`.
     fn remember(&self, is_fatal: impl Fn(&DeviceError) -> bool) -> Option<DeviceError> {
         let met = self.executors.iter().map(|place| {
@@ -282,7 +291,8 @@ impl Recovery {
             let error = executor.as_mut().and_then(|executor| executor.error.take());
             error.or(poisoned.then_some(DeviceError::Panic))
         });
-        let met: Vec<DeviceError> = met.chain([self.health.take_fault()]).flatten().collect();
+        let met = met.chain([self.health.take_fault()]).flatten();
+        let met: Vec<DeviceError> = met.chain(self.stations.errors()).collect();
         let mut faults = self.faults.lock().unwrap_or_else(|p| p.into_inner());
         let room = REMEMBERED.saturating_sub(faults.len());
         faults.extend(met.iter().take(room));
@@ -306,6 +316,7 @@ impl Recovery {
         for place in self.executors.iter() {
             *executor(place) = None;
         }
+        self.stations.let_go();
         self.device_plan.weights.let_go();
     }
 

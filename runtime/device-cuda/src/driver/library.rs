@@ -91,6 +91,8 @@ pub enum Attribute {
     MapsHostMemory = A::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY as u32,
     /// 1: so can memory that was not taken through CUDA.
     RegistersHostMemory = A::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED as u32,
+    /// 1: even if this process may only read it.
+    RegistersReadOnlyMemory = A::CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED as u32,
     /// Highest clock of the multiprocessors, in kHz.
     ClockKhz = A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE as u32,
     /// Highest clock of the memory, in kHz.

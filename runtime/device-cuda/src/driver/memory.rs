@@ -5,6 +5,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use punctual_types::SharedBytes;
+
 use super::context::Context;
 use super::error::CallError;
 
@@ -186,6 +188,17 @@ impl MappedMemory {
         let place = self.at(offset, bytes.len());
         // SAFETY: inside the memory, which is ours alone.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Copies bytes that others may write to into it, from `offset` on. They may change meanwhile.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    pub fn write_shared(&mut self, offset: usize, bytes: SharedBytes<'_>) {
+        let place = self.at(offset, bytes.len());
+        // SAFETY: inside the memory, which is ours alone and initialised, and of which there are no other slices.
+        let copy = unsafe { std::slice::from_raw_parts_mut(place, bytes.len()) };
+        bytes.copy_to(copy);
     }
 
     /// As [`read`](Self::read), of floats.

@@ -32,6 +32,6 @@ pub use library::{Attribute, Driver, Gpu, Version};
 pub use masking::{MaskError, Masking};
 pub use memory::{DeviceMemory, MappedMemory};
 pub use module::{Function, Module};
-pub use registration::HostRegistration;
+pub use registration::{HostRegistration, ReadRegistration};
 pub use stream::{Event, Shape, Stream};
 pub use symbols::exports;

@@ -1,4 +1,5 @@
-//! Request buffers as the device sees them, so that inputs are read where they were prepared.
+//! Memory of the host as the device sees it: request buffers, so that inputs are read where they were prepared, and frames of
+//! clients.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -6,14 +7,19 @@ use std::sync::Arc;
 
 use punctual_device::InputBuffers;
 use punctual_platform::memory::kernel_page_bytes;
+use punctual_types::{HeldBytes, SharedBytes};
 
 use super::context::Context;
 use super::error::CallError;
+use super::library::Attribute;
 use super::memory::device_address;
 
 /// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`. The second gives the buffers an address on the
 /// device, which `cuMemHostGetDevicePointer` returns.
 const FLAGS: u32 = 1 | 2;
+
+/// `CU_MEMHOSTREGISTER_READ_ONLY`: kernels only read it. Without, pages that this process may not write are refused.
+const READ_ONLY: u32 = 8;
 
 /// Registered input buffers (`cuMemHostRegister`). Holds the buffers, so they are never freed while
 /// the device may read them.
@@ -30,12 +36,12 @@ struct Registered {
 }
 
 impl Registered {
-    fn new(context: &Arc<Context>, pages: &Range<usize>) -> Result<Self, CallError> {
+    fn new(context: &Arc<Context>, pages: &Range<usize>, flags: u32) -> Result<Self, CallError> {
         let start = pages.start as *mut c_void;
         let register = context.symbols().mem_host_register;
-        // SAFETY: the pages hold request buffers, which the caller keeps; other things on these pages
-        // are not touched: to the device only the buffers' addresses are ever given.
-        let code = unsafe { register(start, pages.len(), FLAGS) };
+        // SAFETY: the pages hold memory that the caller keeps; other things on these pages
+        // are not touched: to the device only addresses in that memory are ever given.
+        let code = unsafe { register(start, pages.len(), flags) };
         CallError::check("cuMemHostRegister", code)?;
         Ok(Self {
             context: context.clone(),
@@ -66,7 +72,7 @@ impl HostRegistration {
         let pages = pages_of(&places, kernel_page_bytes());
         let ranges = pages
             .iter()
-            .map(|pages| Registered::new(context, pages))
+            .map(|pages| Registered::new(context, pages, FLAGS))
             .collect::<Result<Vec<_>, _>>()?;
         let mut addresses = Vec::with_capacity(places.len());
         for place in &places {
@@ -97,12 +103,55 @@ impl HostRegistration {
     }
 }
 
+/// Memory that others may write to, registered for kernels that read it. Holds it, so it stays as long as the device may.
+pub struct ReadRegistration {
+    /// First, so that it ends before the memory may.
+    _registered: Registered,
+    /// Where the device sees the first byte.
+    address: u64,
+    memory: HeldBytes,
+}
+
+impl ReadRegistration {
+    /// Registers it, if the device can read pages that this process may not write
+    /// (`CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED`); none if it cannot.
+    pub fn new(context: &Arc<Context>, memory: HeldBytes) -> Result<Option<Self>, CallError> {
+        if !context.gpu().can(Attribute::RegistersReadOnlyMemory)? {
+            return Ok(None);
+        }
+        context.bind()?;
+        let start = memory.bytes().address();
+        let pages = whole_pages(&(start..start + memory.bytes().len()), kernel_page_bytes());
+        let registered = Registered::new(context, &pages, FLAGS | READ_ONLY)?;
+        let first = device_address(context, pages.start as *mut c_void)?;
+        Ok(Some(Self {
+            _registered: registered,
+            address: first + (start - pages.start) as u64,
+            memory,
+        }))
+    }
+
+    /// Where the device sees the first of these bytes; none if they are not all of this memory.
+    #[must_use]
+    pub fn address(&self, bytes: SharedBytes<'_>) -> Option<u64> {
+        let all = self.memory.bytes();
+        let offset = bytes.address().checked_sub(all.address())?;
+        let is_inside = offset <= all.len() && bytes.len() <= all.len() - offset;
+        is_inside.then(|| self.address + offset as u64)
+    }
+}
+
+/// The pages that a place lies in.
+fn whole_pages(place: &Range<usize>, page: usize) -> Range<usize> {
+    place.start / page * page..place.end.next_multiple_of(page)
+}
+
 /// The ranges of whole pages that hold `places`, by rising address, none touching another: a page
 /// can be registered once only.
 fn pages_of(places: &[Range<usize>], page: usize) -> Vec<Range<usize>> {
     let mut pages: Vec<Range<usize>> = places
         .iter()
-        .map(|place| place.start / page * page..place.end.next_multiple_of(page))
+        .map(|place| whole_pages(place, page))
         .collect();
     pages.sort_unstable_by_key(|pages| pages.start);
     let mut joined: Vec<Range<usize>> = Vec::new();

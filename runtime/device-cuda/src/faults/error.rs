@@ -33,6 +33,11 @@ pub enum DeviceError {
     /// What the stage reads is not on the device: it was lost by a restart, or never there.
     #[error("stage {stage} of model {model} needs weights that are not on the device")]
     NotThere { model: usize, stage: usize },
+    /// A frame's preparation has ended, and its last launch reported no end.
+    #[error("the launches that prepare a frame ended, and the last one reported no result")]
+    SilentFrame,
+    #[error("a frame was not prepared after {limit_ns} ns")]
+    FrameOverdue { limit_ns: u64 },
     #[error("the device is being restarted")]
     Down,
     #[error("a leader panicked")]
@@ -53,6 +58,8 @@ impl DeviceError {
             Self::Driver(error) => error.code.loss() != Lost::Nothing,
             Self::Contradiction(_)
             | Self::Silent { .. }
+            | Self::SilentFrame
+            | Self::FrameOverdue { .. }
             | Self::Hang { .. }
             | Self::Unclear
             | Self::Panic => true,

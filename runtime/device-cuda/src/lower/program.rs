@@ -1,6 +1,6 @@
 //! What a network is lowered to.
 
-use punctual_cuda_kernels::{Arguments, IMAGES_MAX, KERNELS, Kernel, Module, with_arguments};
+use punctual_cuda_kernels::{Arguments, IMAGES_MAX, Kernel, with_arguments};
 use punctual_device::InputLayout;
 
 use super::pages::Pages;
@@ -145,19 +145,6 @@ impl Step {
     #[must_use]
     pub fn grid(&self, images: usize) -> [u32; 3] {
         self.grids[images - 1]
-    }
-
-    /// The kernel of the module `general` that computes the same from the same arguments: it reads
-    /// the same weights. [`Kernel::grid`] of what [`resolve`](Self::resolve) gives says its blocks.
-    #[must_use]
-    pub fn stand_in(&self) -> &'static Kernel {
-        let general = |kernel: &&Kernel| {
-            kernel.module == Module::General && kernel.pattern == self.kernel.pattern
-        };
-        match self.kernel.tile {
-            Some(_) => KERNELS.iter().find(general).unwrap_or(self.kernel),
-            None => self.kernel,
-        }
     }
 
     /// What the kernel is launched with for `images` images, each place by the address that

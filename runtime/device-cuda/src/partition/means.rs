@@ -145,12 +145,30 @@ pub enum Division {
 impl Division {
     /// A stream that is kept to a partition's part. For starting up.
     pub fn stream(&self, context: &Arc<Context>, partition: usize) -> Result<Stream, StreamError> {
+        self.stream_of_priority(context, partition, 0)
+    }
+
+    /// The same, of another priority: the smaller, the sooner its blocks run.
+    pub(crate) fn stream_of_priority(
+        &self,
+        context: &Arc<Context>,
+        partition: usize,
+        priority: i32,
+    ) -> Result<Stream, StreamError> {
         match self {
-            Self::Whole => Ok(Stream::new(context, 0)?),
+            Self::Whole => Ok(Stream::new(context, priority)?),
             Self::Tpcs {
                 partitioner,
                 ranges,
-            } => partitioner.stream(context, ranges[partition].clone(), 0),
+            } => partitioner.stream(context, ranges[partition].clone(), priority),
+        }
+    }
+
+    /// Whether there is such a partition; a device that is not divided does not count them.
+    pub(crate) fn has(&self, partition: usize) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Tpcs { ranges, .. } => partition < ranges.len(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use emulated_cuda::{Config, Emulator};
 use punctual_conformance::networks;
 use punctual_device::pool::Wait;
-use punctual_device::profile::{self, Effort, Request, Subject};
+use punctual_device::profile::{self, Effort, Frame, Request, Subject};
 use punctual_device::{DeviceSpec, PartitionSpec, Provider};
 use punctual_device_cuda::driver::{Driver, Gpu};
 use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
@@ -17,6 +17,7 @@ use punctual_device_cuda::{
 };
 use punctual_model::{Calibration, Footprint, LaunchProfile, Network, Package, Profile, Promises};
 use punctual_platform::Doorbell;
+use punctual_types::{PixelFormat, Size};
 
 use crate::subject::{cuda, offer};
 
@@ -132,6 +133,7 @@ fn stages_are_measured_while_all_other_tpcs_run_stages() {
         units: vec![3],
         beside: vec![3, 5],
         frames: Vec::new(),
+        frames_on_device: Vec::new(),
         core: None,
         effort: Effort::Quick,
         interruptions: 3,
@@ -172,6 +174,52 @@ fn stages_are_measured_while_all_other_tpcs_run_stages() {
 }
 
 #[test]
+fn frames_are_measured_on_the_tpcs_of_the_partition_while_it_runs_stages() {
+    let config = Config::default();
+    let emulator = Emulator::start(&config).expect("the emulated driver");
+    let patient = patient("profile-frames", &config);
+    let package = Package::new(networks::pair(7), Calibration::default()).expect("valid");
+    let [size, crop] = [[40, 30], [25, 17]].map(|[width, height]| Size { width, height });
+    let request = Request {
+        board: "emulated".to_owned(),
+        power_mode: "default".to_owned(),
+        batches: vec![1],
+        units: vec![3],
+        beside: Vec::new(),
+        frames: Vec::new(),
+        frames_on_device: vec![Frame::new(PixelFormat::Nv12, size, 40, crop)],
+        core: None,
+        effort: Effort::Brief,
+        interruptions: 0,
+        launches: false,
+        direct: true,
+    };
+    let subject = Subject {
+        package: &package,
+        solutions: &[],
+    };
+    let profile = profile::measure(&patient, subject, None, &request, &mut |_| ());
+    let profile = profile.unwrap_or_else(|error| panic!("{error}"));
+    let found = profile.prepare_on_device(3, "nv12", [40, 30], [25, 17], false);
+    let found = found.expect("it was asked for");
+    assert!(found.samples > 0 && found.p99_ns >= found.p50_ns);
+    assert!(profile.prepare.is_empty(), "cores prepare nothing here");
+    let read = Profile::from_json(&profile.to_json()).expect("its own text");
+    assert_eq!(read, profile);
+    let partitioner = patient.provider.offer.partitioner(patient.gpu);
+    let granted = partitioner.expect("as before").grant(0..3);
+    let granted = granted.expect("whole units").sms;
+    let launches = emulator.launches();
+    let frames = || launches.iter().filter(|of| of.kernel == "preprocess_nv12");
+    assert!(frames().count() > 0);
+    for frame in frames() {
+        let on = punctual_device_cuda::partition::SmSet::of(frame.sms.clone());
+        let on = on.expect("the device has them");
+        assert_eq!(on.intersection(granted), on, "{frame:?}");
+    }
+}
+
+#[test]
 fn without_a_measurement_an_integrated_gpu_looks_at_each_eighth_tile_and_others_at_each() {
     for (integrated, stride) in [(true, 8), (false, 1)] {
         let config = Config {
@@ -207,6 +255,7 @@ fn a_look_stride_is_chosen_by_measuring_and_kept_in_the_profile() {
         units: vec![2, 8],
         beside: Vec::new(),
         frames: Vec::new(),
+        frames_on_device: Vec::new(),
         core: None,
         effort: Effort::Quick,
         interruptions: 3,

@@ -10,7 +10,8 @@
 //! counts, from the claim of the first member to the last answer
 //! ([`Finished::measured`](punctual_core::Finished::measured)): wake-ups before and after are in the
 //! plan's margins. A preparation is the copies of the vectors and of the crop's rows, and
-//! [`Preprocessor::run`](punctual_kernels::preprocess::Preprocessor::run), on frames that change.
+//! [`Preprocessor::run`](punctual_kernels::preprocess::Preprocessor::run), on frames that change. Where a device may prepare frames, that is
+//! measured while it runs the network's stages one after the other.
 //!
 //! # With busy neighbours
 //! If the request says which partitions there are ([`Request::beside`]), each partition size is measured a second time while
@@ -33,6 +34,7 @@
 mod neighbours;
 mod preemption;
 mod prepare;
+mod prepare_on_device;
 mod stages;
 
 use std::fmt;
@@ -47,6 +49,7 @@ use punctual_platform::{Missing, clock};
 use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 use thiserror::Error;
 
+use crate::frames::FramesRefused;
 use crate::provider::Provider;
 use crate::spec::PartitionSpec;
 pub(crate) use stages::{all_outputs, give_areas};
@@ -67,6 +70,8 @@ pub struct Request {
     pub beside: Vec<u8>,
     /// Frames whose preparation should be measured: for a profile of the processor.
     pub frames: Vec<Frame>,
+    /// Frames whose preparation by the device should be measured, at each partition size.
+    pub frames_on_device: Vec<Frame>,
     /// The core to prepare them on; none: wherever the kernel likes.
     pub core: Option<usize>,
     /// How many samples.
@@ -251,6 +256,11 @@ pub enum MeasureError<E> {
     /// A frame cannot be prepared for this network.
     #[error("frames cannot be prepared: {0}")]
     Frame(#[from] PreprocessError),
+    /// The device prepares no such frames.
+    #[error(transparent)]
+    FramesOnDevice(#[from] FramesRefused),
+    #[error("the device failed while it prepared frames; please report this")]
+    NotPrepared,
     /// No thread to prepare frames on.
     #[error(transparent)]
     Thread(#[from] ThreadError),
@@ -341,6 +351,10 @@ pub fn measure<P: Provider>(
     if request.launches {
         let launches = provider.launches(subject, request);
         profile.launches = launches.map_err(MeasureError::Start)?;
+    }
+    for &units in &request.units {
+        let on_device = prepare_on_device::measure(provider, subject, request, units)?;
+        profile.prepare_on_device.extend(on_device);
     }
     prepare_frames(&mut profile, subject.package, request, &mut steps)?;
     Ok(profile)
@@ -467,6 +481,7 @@ fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -
         solution_memory: SolutionMemory::default(),
         look_stride: provider.look_stride(),
         launches: Vec::new(),
+        prepare_on_device: Vec::new(),
         preemption: Vec::new(),
         verified: None,
         field: None,

@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_core::Nanos;
-use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
+use punctual_kernels::preprocess::{
+    CropRows, PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor,
+};
 use punctual_model::{Network, PrepareProfile, Samples};
 use punctual_platform::clock;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
@@ -37,6 +39,11 @@ pub(super) fn measure<E>(
     let spec = ThreadSpec::new("prepare", request.core, Some(PRIORITY));
     let thread = spawn_realtime(spec, move || measured(benches, rounds, limit))?;
     let benches = thread.join().expect("preparation does not panic");
+    Ok(entries(&benches))
+}
+
+/// Their figures, those of frames that a profile does not tell apart once.
+pub(super) fn entries(benches: &[Bench]) -> Vec<PrepareProfile> {
     let mut entries: Vec<PrepareProfile> = Vec::new();
     for entry in benches.iter().map(Bench::entry) {
         let same = |other: &&mut PrepareProfile| {
@@ -51,7 +58,7 @@ pub(super) fn measure<E>(
             None => entries.push(entry),
         }
     }
-    Ok(entries)
+    entries
 }
 
 fn measured(mut benches: Vec<Bench>, rounds: usize, limit_ns: u64) -> Vec<Bench> {
@@ -71,7 +78,7 @@ fn measured(mut benches: Vec<Bench>, rounds: usize, limit_ns: u64) -> Vec<Bench>
     benches
 }
 
-struct Bench {
+pub(super) struct Bench {
     frame: Frame,
     preprocessor: Preprocessor,
     slots: Vec<Vec<u8>>,
@@ -80,11 +87,15 @@ struct Bench {
     words: Vec<AtomicU32>,
     numbers: Vec<f32>,
     planes: Vec<f32>,
-    took: Samples,
+    pub(super) took: Samples,
 }
 
 impl Bench {
-    fn new(frame: Frame, network: &Network, rounds: usize) -> Result<Self, PreprocessError> {
+    pub(super) fn new(
+        frame: Frame,
+        network: &Network,
+        rounds: usize,
+    ) -> Result<Self, PreprocessError> {
         let input = network.input;
         let numbers = network.vectors.iter().map(|v| v.length as usize).sum();
         let (mean, std) = input.form.normalisation();
@@ -117,8 +128,8 @@ impl Bench {
         })
     }
 
-    /// Prepares one frame, its crop at another position than the last one's.
-    fn prepare(&mut self, round: usize) -> Nanos {
+    /// Those of a frame's crop, at another position than the last one's.
+    pub(super) fn rows(&self, round: usize) -> CropRows {
         let Frame { layout, crop, .. } = self.frame;
         // A tensor is taken whole.
         let crop = match layout.format {
@@ -129,18 +140,32 @@ impl Bench {
         // Odd positions need one more row and column of chroma.
         let x = within(layout.width - crop.width, 37);
         let y = within(layout.height - crop.height, 23);
-        let output = self.preprocessor.output();
-        let (width, height) = (output.width as usize, output.height as usize);
-        let begun = clock::now_ns();
+        self.preprocessor
+            .crop_rows(x, y)
+            .expect("the position leaves room for the crop")
+    }
+
+    /// Copies a frame's vectors and rows.
+    pub(super) fn copy_in(&mut self, round: usize, rows: &CropRows) {
         for (number, word) in self.numbers.iter_mut().zip(&self.words) {
             *number = f32::from_bits(word.load(Ordering::Relaxed));
         }
         assert!(self.numbers.iter().all(|number| number.is_finite()));
-        let rows = self
-            .preprocessor
-            .crop_rows(x, y)
-            .expect("the position leaves room for the crop");
         rows.copy_from(&self.slots[round % SLOTS], &mut self.copy);
+    }
+
+    /// The rows that were copied.
+    pub(super) fn copy(&self) -> &[u8] {
+        &self.copy
+    }
+
+    /// Prepares one frame.
+    fn prepare(&mut self, round: usize) -> Nanos {
+        let rows = self.rows(round);
+        let output = self.preprocessor.output();
+        let (width, height) = (output.width as usize, output.height as usize);
+        let begun = clock::now_ns();
+        self.copy_in(round, &rows);
         let planes = PlanarOutput::packed(&mut self.planes, width, height);
         let prepared = self.preprocessor.run(&rows, &self.copy, planes);
         prepared.expect("the values are finite");

@@ -96,6 +96,7 @@ pub(super) struct Bench<D> {
     /// Request buffers: two sets of the largest batch, used in turn, so that a batch does not find
     /// its own input in the nearest cache.
     set: u16,
+    last_buffer: u16,
     /// Stages of the network that runs before each request.
     stages_before: u8,
     /// On the partitions after the measured one.
@@ -154,7 +155,7 @@ impl Figure {
 }
 
 impl<D: HostedDevice> Bench<D> {
-    fn start<P: Provider<Device = D>>(
+    pub(super) fn start<P: Provider<Device = D>>(
         provider: &P,
         subject: Subject<'_>,
         other: Option<Other<'_>>,
@@ -181,7 +182,8 @@ impl<D: HostedDevice> Bench<D> {
         let own = 2 * u16::from(set);
         let before = u16::from(other.is_some());
         let batch = *other_batches.last().expect("never empty");
-        let buffers = own + before + busy as u16 * u16::from(batch);
+        let for_frames = u16::from(!request.frames_on_device.is_empty());
+        let buffers = own + before + busy as u16 * u16::from(batch) + for_frames;
         let partitions = provider.partitions(sizes).map_err(MeasureError::Start)?;
         let bell = Arc::new(Doorbell::new());
         let device = load(provider, &loaded, &partitions, own, buffers, bell.clone())?;
@@ -202,6 +204,7 @@ impl<D: HostedDevice> Bench<D> {
             preemptible: P::PROMISES.preemptible,
             bell,
             set: set.into(),
+            last_buffer: buffers - 1,
             stages_before,
             neighbours: (0..busy as u16).map(neighbour).collect(),
             runs,
@@ -243,6 +246,20 @@ impl<D: HostedDevice> Bench<D> {
             figure.longest_operator.add(longest);
         }
         self.rest()
+    }
+
+    /// The request buffer that no stage uses, of a request with frames for the device.
+    pub(super) const fn buffer_for_frames(&self) -> u16 {
+        self.last_buffer
+    }
+
+    /// Runs each stage once at each batch size.
+    pub(super) fn run_all<E>(&mut self) -> Result<(), MeasureError<E>> {
+        for index in 0..self.runs.len() {
+            let Run { stage, batch, .. } = self.runs[index];
+            self.run(SUBJECT, stage, batch, 0)?;
+        }
+        Ok(())
     }
 
     /// Runs a stage on the measured partition.

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use punctual_platform::clock;
 use punctual_platform::dma_buf::DmaBuffer;
 use punctual_platform::shared_memory::{MemoryFile, Seals};
-use punctual_types::SharedBytes;
+use punctual_types::{HeldBytes, SharedBytes};
 
 use crate::handshake::BufferRefusal;
 use crate::region::Region;
@@ -98,6 +98,14 @@ impl Buffer {
     /// Whether [`with_pages`](Self::with_pages) can be used.
     pub(crate) fn has_pages(&self) -> bool {
         !matches!(self, Self::Memory(_))
+    }
+
+    /// Its pages, if they are a memory file's and stay. A device's may be read between two calls of its driver's only.
+    pub(crate) fn held(&self) -> Option<HeldBytes> {
+        match self {
+            Self::Pages(pages) => Some(pages.held()),
+            Self::Memory(_) | Self::Dma(..) => None,
+        }
     }
 
     /// Has `read` read the pages; none if they cannot be read where they lie.

@@ -23,6 +23,7 @@ pub(crate) use shared::free_slots;
 pub use submissions::Submissions;
 
 use punctual_platform::areas::Area;
+use punctual_types::HeldBytes;
 
 use crate::bell::ServerBell;
 use crate::handshake::StreamTerms;
@@ -79,6 +80,15 @@ impl ServerChannel {
     pub fn areas(&mut self) -> Option<OutputAreas> {
         let areas = std::mem::take(&mut self.areas);
         (!areas.is_empty()).then(|| OutputAreas::new(Arc::clone(&self.shared), areas))
+    }
+
+    /// Where the client's frames lie, as far as that memory stays and can be read at any time.
+    #[must_use]
+    pub fn frame_memory(&self) -> Vec<HeldBytes> {
+        match &self.shared.buffers {
+            Some(buffers) => buffers.iter().filter_map(Buffer::held).collect(),
+            None => vec![self.shared.requests.held()],
+        }
     }
 
     /// Its parts, each for a thread of its own. When all are dropped, the connection is closed.

@@ -5,18 +5,21 @@
 //! jitter: Audsley and others, 1993) gives the bound: the least R with
 //! `R = own + sum over j of ceil((R + J_j) / T_j) * cost_j`.
 //!
+//! Frames that the GPU prepares are blocks of kernels on the task's partition. They count in the same way: they delay each other
+//! whatever their urgency, as the GPU serves them in the order in which they come, and they stretch the stages of all partitions that
+//! have any of these TPCs. That a frame delays a stage by no more than the frame's own time, measured while stages run, is an
+//! assumption about the GPU. (emulated)
+//!
 //! Where a worker has to share its core with the daemon's own threads, it is the least urgent of
 //! them (were intake threads less urgent, a frame could wait for several whole inferences), and
 //! the same analysis says by how much arrivals stretch its stages.
 
 use punctual_core::{Nanos, SPAN_MAX};
-use punctual_diagnostics::{Problems, Rule};
-use punctual_types::Size;
+use punctual_diagnostics::Problems;
 use serde::Serialize;
-use thiserror::Error;
 
-use crate::manifest::Margins;
-use crate::resolve::{MEASURE, Model, Resolved, Task, groups};
+use super::prepare::{self, Preparation, PreparedBy};
+use crate::resolve::{Model, Resolved, Task, groups};
 
 /// Processor time of one event on the way through port and scheduler, system calls
 /// included; bounds what they take from intake threads on their core.
@@ -31,6 +34,9 @@ pub struct ArrivalBound {
     pub prepare: Nanos,
     /// Preparing it while the other intake threads of its core prepare theirs.
     pub prepare_worst: Nanos,
+    /// Who prepares it.
+    #[serde(skip_serializing_if = "PreparedBy::is_cores")]
+    pub prepared_by: PreparedBy,
 }
 
 impl ArrivalBound {
@@ -38,28 +44,6 @@ impl ArrivalBound {
     #[must_use]
     pub fn jitter(&self) -> Nanos {
         self.channel + self.prepare_worst
-    }
-}
-
-/// A frame format without a figure.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the profile of model {model:?} lacks preparing {format} {frame} cropped to {crop}")]
-#[non_exhaustive]
-pub struct PrepareNotProfiled {
-    pub model: String,
-    pub format: &'static str,
-    pub frame: Size,
-    /// The part that the network sees.
-    pub crop: Size,
-}
-
-impl Rule for PrepareNotProfiled {
-    fn rule(&self) -> &'static str {
-        "every task's frame format is measured"
-    }
-
-    fn help(&self) -> String {
-        MEASURE.into()
     }
 }
 
@@ -73,18 +57,16 @@ pub(crate) struct Interference {
 /// One bound a task. Figures that are missing from a profile are noted; the bound is then that of the channel alone.
 pub(super) fn bounds(resolved: &Resolved<'_>, problems: &mut Problems<'_>) -> Vec<ArrivalBound> {
     let Resolved {
-        tasks,
-        models,
-        placement,
-        ..
+        tasks, placement, ..
     } = resolved;
     let margins = &resolved.manifest.daemon.margins;
     let mut prepare = Vec::new();
     for task in tasks {
-        prepare.push(preparation(task, &models[task.model], margins, problems));
+        prepare.push(prepare::preparation(task, resolved, problems));
     }
     let streams = streams(tasks, |position| prepare[position]);
     let mut bounds = Vec::new();
+    let mut position = 0;
     for stream in &streams {
         let task = stream.task;
         let mut others = intake_interference(stream, &streams, resolved);
@@ -99,11 +81,13 @@ pub(super) fn bounds(resolved: &Resolved<'_>, problems: &mut Problems<'_>) -> Ve
         } else {
             response(own, &others)
         };
-        bounds.extend((0..stream.tasks).map(|_| ArrivalBound {
+        bounds.extend((0..stream.tasks).map(|task| ArrivalBound {
             channel: margins.channel,
             prepare: stream.prepare,
             prepare_worst,
+            prepared_by: prepare[position + task].by,
         }));
+        position += stream.tasks;
     }
     bounds
 }
@@ -115,6 +99,8 @@ struct Stream<'t> {
     tasks: usize,
     /// The longest preparation of a frame.
     prepare: Nanos,
+    /// Whether the GPU prepares frames of any.
+    on_gpu: bool,
 }
 
 impl Stream<'_> {
@@ -122,57 +108,39 @@ impl Stream<'_> {
     fn cost(&self) -> Nanos {
         self.prepare.saturating_mul(u64::from(self.task.clients))
     }
+
+    /// Whether its frames are prepared on TPCs of that partition.
+    fn is_prepared_on(&self, partition: usize, resolved: &Resolved<'_>) -> bool {
+        let partitions = &resolved.placement.partitions;
+        let home = &partitions[self.task.partition].tpcs;
+        self.on_gpu
+            && partitions[partition]
+                .tpcs
+                .iter()
+                .any(|tpc| home.contains(tpc))
+    }
 }
 
-fn streams(tasks: &[Task], prepare: impl Fn(usize) -> Nanos) -> Vec<Stream<'_>> {
+fn streams(tasks: &[Task], prepare: impl Fn(usize) -> Preparation) -> Vec<Stream<'_>> {
     let mut first = 0;
-    let stream = |group: &'_ [Task]| {
-        let positions = first..first + group.len();
-        first = positions.end;
-        (
-            group.len(),
-            positions.map(&prepare).max().unwrap_or_default(),
-        )
-    };
-    let sizes: Vec<(usize, Nanos)> = groups(tasks).map(stream).collect();
-    let all = groups(tasks).zip(sizes);
-    all.map(|(group, (tasks, prepare))| Stream {
-        task: &group[0],
-        tasks,
-        prepare,
-    })
-    .collect()
+    let mut streams = Vec::new();
+    for group in groups(tasks) {
+        let of_group = (first..first + group.len()).map(&prepare);
+        let of_group: Vec<Preparation> = of_group.collect();
+        first += group.len();
+        let longest = of_group.iter().map(|preparation| preparation.time).max();
+        streams.push(Stream {
+            task: &group[0],
+            tasks: group.len(),
+            prepare: longest.unwrap_or_default(),
+            on_gpu: of_group.iter().any(|each| each.by == PreparedBy::Gpu),
+        });
+    }
+    streams
 }
 
-fn preparation(
-    task: &Task,
-    model: &Model<'_>,
-    margins: &Margins,
-    problems: &mut Problems<'_>,
-) -> Nanos {
-    let frame = &task.frame;
-    let (format, size, crop) = (frame.format.name(), frame.size, frame.crop);
-    let letterbox = !frame.fit.is_stretch();
-    let (sides, crop_sides) = ([size.width, size.height], [crop.width, crop.height]);
-    let measured = model
-        .preparation
-        .prepare(format, sides, crop_sides, letterbox);
-    let Some(entry) = measured else {
-        let cause = PrepareNotProfiled {
-            model: model.name.clone(),
-            format,
-            frame: size,
-            crop,
-        };
-        problems.add(&task.frame_place, cause);
-        return Nanos::ZERO;
-    };
-    margins
-        .budget(entry.samples, entry.p99_ns, entry.max_ns)
-        .min(SPAN_MAX)
-}
-
-/// Intake threads of the same core that are as urgent or more (the shorter the deadline the more urgent).
+/// Intake threads of the same core that are as urgent or more (the shorter the deadline the more urgent), and frames on the same
+/// TPCs.
 fn intake_interference(
     own: &Stream<'_>,
     streams: &[Stream<'_>],
@@ -183,10 +151,9 @@ fn intake_interference(
     let core = placement.intake_core(own.task);
     let urgent = |other: &&Stream<'_>| {
         let task = other.task;
-        task.group != own.task.group
-            && placement.intake_core(task) == core
-            && !task.is_best_effort()
-            && task.deadline <= own.task.deadline
+        let on_core = placement.intake_core(task) == core && task.deadline <= own.task.deadline;
+        let on_gpu = own.on_gpu && other.is_prepared_on(own.task.partition, resolved);
+        task.group != own.task.group && !task.is_best_effort() && (on_core || on_gpu)
     };
     let others = streams.iter().filter(urgent);
     others
@@ -220,7 +187,7 @@ fn event_interference(resolved: &Resolved<'_>) -> Vec<Interference> {
 }
 
 /// What stretches the stages of a partition: arrivals on cores that it shares with the daemon's
-/// own threads. Empty if it has its cores for itself.
+/// own threads, and frames that are prepared on its TPCs. Empty if it has its units for itself.
 pub(super) fn on_partition(
     partition: usize,
     resolved: &Resolved<'_>,
@@ -230,8 +197,13 @@ pub(super) fn on_partition(
     let margins = &resolved.manifest.daemon.margins;
     let cores = &placement.partitions[partition].cores;
     let mut others = Vec::new();
-    for stream in streams(tasks, |position| arrivals[position].prepare) {
-        let here = cores.contains(&placement.intake_core(stream.task));
+    let prepared = |position: usize| Preparation {
+        by: arrivals[position].prepared_by,
+        time: arrivals[position].prepare,
+    };
+    for stream in streams(tasks, prepared) {
+        let on_core = cores.contains(&placement.intake_core(stream.task));
+        let here = on_core || stream.is_prepared_on(partition, resolved);
         if let Some((period, _)) = stream.task.promise().filter(|_| here) {
             others.push(Interference {
                 cost: stream.cost(),

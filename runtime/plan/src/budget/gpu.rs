@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use super::memory::{Inventory, MemoryBudget, MemoryItem, MemoryRule, Purpose};
 use super::ort;
+use super::prepare::PreparedBy;
 use crate::inputs::DeviceKind;
 use crate::inputs::{BATCH_SIZES, GpuHost};
 use crate::manifest::LeaderWait;
-use crate::resolve::{Model, Placed, Placement};
+use crate::resolve::{Model, Placed, Placement, Task};
 
 /// The GPU that a plan was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -118,6 +119,12 @@ fn gpu_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
         let bytes = workspace.unwrap_or(0);
         add(Purpose::GpuWorkspace, &partition.name, bytes, 1);
     }
+    for task in prepared_here(inventory) {
+        let input = resolved.models[task.model].package.network().input;
+        let pixels = u64::from(input.width) * u64::from(input.height);
+        let (bytes, clients) = (pixels * PIXEL_BYTES, task.clients.into());
+        add(Purpose::GpuFrames, &task.name, bytes, clients);
+    }
     items.extend(ort::on_gpu(inventory));
     items
 }
@@ -149,9 +156,23 @@ fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
             buffers,
         ));
     }
+    items.extend(prepared_here(inventory).map(|task| {
+        let (crop, clients) = (task.frame.crop_bytes(), task.clients.into());
+        MemoryItem::new(Purpose::GpuFrames, &task.name, crop, clients)
+    }));
     items.extend(outputs(inventory, gpu));
     items.extend(ort::beside_gpu(inventory));
     items
+}
+
+/// Of a picture as the GPU makes it of a frame: eight halves, of which three are used.
+const PIXEL_BYTES: u64 = 16;
+
+/// The tasks whose frames the GPU prepares.
+fn prepared_here<'a>(inventory: &Inventory<'a>) -> impl Iterator<Item = &'a Task> {
+    let tasks = inventory.resolved.tasks.iter().zip(inventory.arrivals);
+    let here = tasks.filter(|(_, arrival)| arrival.prepared_by == PreparedBy::Gpu);
+    here.map(|(task, _)| task)
 }
 
 /// Where partitions write outputs: any can run the largest batch of any model.

@@ -6,6 +6,7 @@ use punctual_types::{FrameLayout, PixelFormat, Size};
 use serde::Serialize;
 use thiserror::Error;
 
+use super::arrival::ArrivalBound;
 use super::footprint;
 use super::paging::Paging;
 use crate::inputs::DeviceKind;
@@ -132,6 +133,8 @@ pub enum Purpose {
     GpuRequests,
     /// Prepared inputs that the GPU reads.
     GpuInputs,
+    /// Pictures that the GPU makes of frames, and crops that it cannot read where they lie.
+    GpuFrames,
     /// Intermediate tensors of the stage that runs on a partition of the GPU.
     GpuWorkspace,
     /// Where a partition of the GPU writes a batch's outputs, before they are copied to what clients read.
@@ -170,6 +173,7 @@ impl Purpose {
             Self::SolutionWeights => "weights for solutions",
             Self::GpuRequests => "requests on the GPU",
             Self::GpuInputs => "inputs for the GPU",
+            Self::GpuFrames => "frames for the GPU",
             Self::GpuWorkspace => "workspace on the GPU",
             Self::GpuOutputs => "outputs of the GPU",
             Self::RequestBuffers => "request buffers",
@@ -230,6 +234,8 @@ fn of_cores(placement: &Placement) -> impl Iterator<Item = &Placed> {
 pub(super) struct Inventory<'a> {
     pub(super) resolved: &'a Resolved<'a>,
     pub(super) paging: &'a Paging,
+    /// By task.
+    pub(super) arrivals: &'a [ArrivalBound],
     /// By model: the batch sizes that its device must be ready for.
     pub(super) batches: &'a [Vec<u8>],
     pub(super) request_buffers: u16,

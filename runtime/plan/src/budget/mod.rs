@@ -11,13 +11,14 @@ mod ort;
 mod paging;
 mod places;
 pub(crate) mod preemption;
+mod prepare;
 mod promises;
 mod schedulability;
 mod settings;
 mod sharing;
 mod times;
 
-pub use arrival::{ArrivalBound, PrepareNotProfiled};
+pub use arrival::ArrivalBound;
 pub use fill::LaunchesNotProfiled;
 pub use gpu::GpuPlan;
 pub use load::{CoreLoad, CoreOverloaded};
@@ -30,6 +31,7 @@ pub(crate) use memory::{STACKS_A_CLIENT, THREADS_A_CLIENT};
 pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingRule};
 pub use places::{PlaceReport, PlaceUse};
 pub use preemption::PreemptedStage;
+pub use prepare::{PrepareNotProfiled, PrepareRule, PreparedBy};
 pub use promises::PromiseRule;
 pub use schedulability::{PartitionReport, TaskReport, Unschedulable};
 pub use times::StageNotProfiled;
@@ -110,6 +112,7 @@ pub(crate) fn budget<'i>(
     let inventory = Inventory {
         resolved: &resolved,
         paging: &paging,
+        arrivals: &arrivals,
         batches: &batches,
         request_buffers: scheduler.request_buffers,
         threads: threads.len() as u64,

@@ -194,6 +194,7 @@ pub(crate) struct RawTask {
     pub(crate) offload_to: Option<Spanned<String>>,
     pub(crate) delivery: Delivery,
     pub(crate) entry: RawEntry,
+    pub(crate) prepare: Spanned<Preparers>,
     pub(crate) frame: Option<RawFrame>,
     /// None: what the network gives by default.
     pub(crate) outputs: Option<Spanned<Vec<String>>>,
@@ -496,6 +497,12 @@ impl RawTask {
             .optional_word("delivery", &DELIVERIES, problems)
             .unwrap_or_default();
         let entry = RawEntry::read(s, problems);
+        let prepare = Spanned {
+            place: s.place_of("prepare"),
+            value: s
+                .optional_word("prepare", &PREPARERS, problems)
+                .unwrap_or_default(),
+        };
         let unpromised = s.without(["rate_hz", "deadline_ms"]);
         let frame = RawFrame::of_task(s, problems);
         let outputs = s.optional("outputs", problems);
@@ -525,6 +532,7 @@ impl RawTask {
             offload_to,
             delivery,
             entry,
+            prepare,
             frame,
             outputs,
             vectors,
@@ -537,6 +545,22 @@ impl RawTask {
 const CRITICALITIES: [(&str, Criticality); 2] = [
     ("real-time", Criticality::RealTime),
     ("best-effort", Criticality::BestEffort),
+];
+
+/// Who may prepare the frames of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Preparers {
+    #[default]
+    Cores,
+    Gpu,
+    /// The GPU where that was measured to be faster.
+    Measured,
+}
+
+const PREPARERS: [(&str, Preparers); 3] = [
+    ("cores", Preparers::Cores),
+    ("gpu", Preparers::Gpu),
+    ("measured", Preparers::Measured),
 ];
 
 const ANSWERS: [(&str, Answers); 3] = [

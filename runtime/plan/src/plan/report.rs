@@ -10,7 +10,8 @@ use punctual_types::Fit;
 use super::frozen::{Plan, TaskPlan};
 use super::warning::Warning;
 use crate::budget::{
-    CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, Purpose, STACKS_A_CLIENT, THREADS_A_CLIENT,
+    CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, PreparedBy, Purpose, STACKS_A_CLIENT,
+    THREADS_A_CLIENT,
 };
 use crate::inputs::DeviceKind;
 use crate::resolve::places::shown;
@@ -97,6 +98,14 @@ impl fmt::Display for Plan {
         writeln!(f, "Tasks\n{:width$}", self.task_table())?;
         if self.tasks.iter().any(TaskPlan::gives_or_takes_more) {
             writeln!(f, "Outputs and vectors\n{:width$}", self.output_table())?;
+        }
+        let mut tasks = self.tasks.iter();
+        if tasks.any(|task| task.arrival.prepared_by == PreparedBy::Gpu) {
+            writeln!(
+                f,
+                "Frames: who prepares them. On TPCs they delay stages there, whose budgets are longer for it\n{:width$}",
+                self.preparation_table()
+            )?;
         }
         if promises {
             writeln!(
@@ -455,6 +464,26 @@ impl Plan {
         .inset();
         for task in &self.tasks {
             table.row(self.task_row(task));
+        }
+        table.at_most(ROWS_MAX)
+    }
+
+    /// Who prepares frames, if any are not prepared by cores.
+    fn preparation_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("task"),
+            Column::words("prepared by"),
+            Column::number("budget"),
+        ])
+        .inset();
+        for task in &self.tasks {
+            let by = match task.arrival.prepared_by {
+                PreparedBy::Cores => "cores".to_owned(),
+                PreparedBy::Gpu => {
+                    format!("TPCs of {}", self.partitions[task.partition.index()].name)
+                }
+            };
+            table.row([task.name.clone(), by, task.arrival.prepare.to_string()]);
         }
         table.at_most(ROWS_MAX)
     }

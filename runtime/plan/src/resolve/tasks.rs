@@ -14,7 +14,7 @@ use super::outputs;
 use super::placement::Placed;
 use super::vectors::{self, VectorPlan};
 use crate::inputs::Accounts;
-use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawFrame, RawTask, TaskGroup};
+use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, Preparers, RawFrame, RawTask, TaskGroup};
 
 /// Bytes of a page of shared memory. Larger pages only round up further.
 const PAGE: u64 = 4096;
@@ -168,6 +168,7 @@ pub(crate) struct Task {
     pub(crate) offload_to: Option<Spanned<String>>,
     pub(crate) delivery: Delivery,
     pub(crate) entry: EntryPlan,
+    pub(crate) prepare: Spanned<Preparers>,
     pub(crate) frame: FramePlan,
     /// Names, in the network's order.
     pub(crate) outputs: Vec<String>,
@@ -379,6 +380,7 @@ fn task(
         offload_to: raw.offload_to.clone(),
         delivery: raw.delivery,
         entry,
+        prepare: raw.prepare.clone(),
         frame: frame?,
         description_bytes: outputs::description_bytes(found?.package.network(), outputs.as_ref()?),
         outputs: outputs?,

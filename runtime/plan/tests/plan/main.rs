@@ -21,6 +21,7 @@ mod pictures;
 mod places;
 mod power_modes;
 mod preemption;
+mod prepare;
 mod profiles;
 mod properties;
 mod ranges;
