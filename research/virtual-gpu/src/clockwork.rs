@@ -88,7 +88,7 @@ pub fn network() -> Network {
 pub struct Case<'n> {
     pub network: &'n Network,
     pub policy: &'static str,
-    /// Of [`BESIDE`].
+    /// Batch clients, and the requests that each has open.
     pub beside: (&'static str, u16, u16),
     pub slo: Nanos,
     /// None: that of the workload.
