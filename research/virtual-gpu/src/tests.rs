@@ -323,8 +323,9 @@ fn a_run_on_it_is_recorded_and_replayed_without_a_difference() {
 /// Slow where it is not optimised: `cargo test --release -p punctual-virtual-gpu -- --ignored`.
 mod tables {
     use punctual_core::Nanos;
+    use punctual_evaluation::experiments::clockwork::isolation::{BESIDE, SLOS_US};
 
-    use crate::{disb, seeb};
+    use crate::{clockwork, disb, seeb};
 
     const SHORT: Option<Nanos> = Some(Nanos::from_millis(2_000));
 
@@ -363,5 +364,35 @@ mod tables {
             let ms = |at: usize| row[at].parse::<f64>().expect("a number");
             assert!((ms(latency) - ms(latency + 1)).abs() <= 0.1, "{table}");
         }
+    }
+
+    /// Clockwork waits for a batch that it has begun; Punctual evicts it.
+    #[test]
+    #[ignore = "networks of full size: minutes without optimisation"]
+    fn a_sensitive_client_beside_batches_is_answered_in_time_as_the_model_says_and_more_often_than_by_clockwork()
+     {
+        let network = clockwork::network();
+        let [clockwork, punctual] = ["clockwork", "punctual"].map(|policy| {
+            let case = clockwork::Case {
+                network: &network,
+                policy,
+                beside: BESIDE[1],
+                slo: Nanos::from_micros(SLOS_US[2]),
+                length: Some(Nanos::from_millis(1_000)),
+            };
+            let (ours, model) = (case.by_the_daemon(), case.modelled());
+            let (ours, model) = (ours.expect("a plan"), model.expect("a plan"));
+            let apart = (ours.in_time - model.in_time).abs();
+            assert!(apart < 0.03, "{policy}: {ours:?}, not {model:?}");
+            ours
+        });
+        assert!(
+            punctual.in_time > 0.95 && punctual.in_time > clockwork.in_time + 0.2,
+            "{punctual:?}, {clockwork:?}"
+        );
+        assert!(
+            clockwork.batch_hz > punctual.batch_hz && punctual.batch_hz > 0.0,
+            "{punctual:?}, {clockwork:?}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! The last configuration that could be served, kept for a start whose own cannot: its manifest, and copies of all files
 //! that it names.
 //!
-//! They are no links to those files: whoever replaces a package by `cp` or `scp` writes into the file that is there. The kept
-//! sets are written by nobody else, so what did not change since the last one is linked from there, not copied again.
+//! The originals are not linked, as `cp` and `scp` write into a file that exists. The sets are written by `keep` alone, so a
+//! file that has not changed since the last set is linked from there and not copied again.
 //!
 //! The service manager has the copies made once the daemon serves ([`keep`]), by a process of its own: the daemon has no
 //! memory for a second set of packages. That process waits until the daemon has loaded everything: a configuration of which

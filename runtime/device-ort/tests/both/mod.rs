@@ -49,7 +49,7 @@ pub fn what_reductions_give_is_carried_to_later_stages<S: Subject>(subject: &S) 
     }
 }
 
-/// By what `start` says of a device that should page.
+/// `start` starts a device that should page, and returns why it does not.
 pub fn paged_weights_are_refused_with_the_models_name(
     start: impl FnOnce(&DeviceSpec<'_>) -> Option<StartError>,
 ) {
