@@ -4,7 +4,7 @@
 //! blocks come before those that a stage has waiting. An intake queues three launches: the frame kernel, which
 //! crops, resizes and normalises to halves; `output`, which writes them as the planes of `f32` that every network's first launch reads in
 //! the request's buffer; and `answers`, which tells the host by a word that they are there. So the contract of request buffers is the
-//! same whoever prepares. The plan counts the time that frames take from stages of the partition.
+//! same for both ways. The plan counts the time that frames take from stages of the partition.
 //!
 //! A frame that cannot be prepared takes the device down, as a stage would: until all is made again its stages fail, too. The
 //! recovery thread then makes what is here once more, and registers the memory of clients again.
