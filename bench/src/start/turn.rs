@@ -150,7 +150,7 @@ pub struct Start {
 /// What a daemon says when nothing is left to load.
 const OVER: &str = "over";
 
-/// What a daemon says of its start, on a pipe.
+/// The lines that a daemon writes into a pipe about its start.
 struct Said {
     pipe: File,
     begun_ns: u64,

@@ -109,7 +109,7 @@ mod tests {
             assert!(zeros.bytes() >= wanted.max(1));
             assert!(zeros.bytes().is_multiple_of(kernel_page_bytes()));
             assert_eq!(zeros.as_ptr().align_offset(kernel_page_bytes()), 0);
-            // SAFETY: inside of it, and nobody writes.
+            // SAFETY: inside of it, and there is no reference to it.
             let byte = |at| unsafe { zeros.as_ptr().add(at).read_volatile() };
             assert!((0..zeros.bytes()).step_by(512).all(|at| byte(at) == 0));
         }

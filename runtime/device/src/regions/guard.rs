@@ -81,7 +81,7 @@ impl ClaimedRegions {
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
             .is_ok();
         if is_free {
-            // SAFETY: it is claimed here, and by nobody else.
+            // SAFETY: the flag that was set above makes this the only use of it.
             unsafe { self.regions[index].bring() };
             claimed.store(false, Ordering::Release);
         }

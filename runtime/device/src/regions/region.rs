@@ -27,7 +27,7 @@ impl Region {
         region
     }
 
-    /// The same, the pages of which are still to be brought, so that nobody waits for them later.
+    /// The same, the pages of which are still to be [brought](Self::bring).
     pub fn awaited(floats: usize) -> Self {
         let floats = floats.next_multiple_of(LINE);
         let bytes = floats.checked_mul(size_of::<f32>());
@@ -44,7 +44,7 @@ impl Region {
     pub unsafe fn bring(&self) {
         // Written without a look at it, which would bring a page of zeros that all processes share, and later another one.
         for at in (0..self.floats).step_by(PAGE) {
-            // SAFETY: inside of it, and used by nobody else.
+            // SAFETY: inside of it; no other thread uses it, by the caller's promise.
             unsafe { self.pointer(&(at..at)).write_volatile(0.0) };
         }
     }
