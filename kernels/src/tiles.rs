@@ -41,6 +41,15 @@ pub(crate) struct Choices<K: 'static> {
     cost: usize,
 }
 
+/// Relative time of `rows` x `columns` by the tile that suits them best; `usize::MAX` if none can compute them.
+pub(crate) fn least_cost<K>(tiles: &[Tile<K>], rows: usize, columns: usize) -> usize {
+    let fitting = tiles
+        .iter()
+        .filter(|tile| tile.rows <= rows && tile.columns <= columns);
+    let costs = fitting.map(|tile| tile.cost(rows, columns));
+    costs.min().unwrap_or(usize::MAX)
+}
+
 impl<K: Copy> Choices<K> {
     /// Chooses among tiles that can compute strips of `rows` x `columns`. Of equal ones, that whose stride is known is better.
     ///

@@ -3,15 +3,17 @@
 import json
 import os
 import re
+import signal
 import time
 
 from case import case
 from machine import Failure, Skip, until
 from stopped_thread import stop_thread
 
-# From the death of a daemon to the first answer on time, on a machine that has a core for it.
+# From the death of a daemon to the first answer on time, on a machine that has a core for it: half of the times, and all of them.
+RECOVERY_MS_MEDIAN = 200
 RECOVERY_MS_MAX = 500
-CRASHES = 5
+CRASHES = 20
 # CAP_IPC_LOCK and CAP_SYS_NICE, as capabilities(7) numbers them.
 CAPABILITIES = 1 << 14 | 1 << 23
 REPORT = "/var/lib/punctual/report.json"
@@ -88,9 +90,12 @@ def recovery(machine, how, times):
     with machine.steadfast() as client:
         client.wait("verdict on-time")
         for _ in range(times):
+            # Behind ExecStartPost: it is the death of a daemon that has been serving.
+            until(lambda: machine.show("ActiveState") == "active", 10, "the daemon serves")
             before = machine.main_pid()
+            process = machine.host_pid(before)
             killed = time.monotonic_ns()
-            machine.kill(how)
+            os.kill(process, how)
             answered = client.wait("verdict on-time", after_ns=client.wait("connected", killed))
             taken.append((answered - killed) / 1e6)
             if machine.main_pid() == before:
@@ -98,21 +103,24 @@ def recovery(machine, how, times):
     return sorted(taken)
 
 
-@case(limit_s=60)
-def after_sigkill_clients_are_answered_again_within_half_a_second(machine):
+@case(limit_s=90)
+def after_sigkill_clients_are_answered_again_within_a_fifth_of_a_second(machine):
     crowd = processes_a_core()
-    taken = recovery(machine, "SIGKILL", CRASHES)
-    allowed = RECOVERY_MS_MAX * max(1, crowd)
-    words = f"{CRASHES} times, in {taken[0]:.0f} to {taken[-1]:.0f} ms, {crowd:.1f} processes wanting each core"
-    if taken[-1] > allowed:
-        raise Failure(f"{words}; allowed are {allowed:.0f} ms")
+    taken = recovery(machine, signal.SIGKILL, CRASHES)
+    median = taken[CRASHES // 2]
+    words = (f"{CRASHES} times, in {taken[0]:.0f} to {taken[-1]:.0f} ms, half of them in {median:.0f} ms, "
+             f"{crowd:.1f} processes wanting each core")
+    crowd = max(1, crowd)
+    if median > RECOVERY_MS_MEDIAN * crowd or taken[-1] > RECOVERY_MS_MAX * crowd:
+        allowed = f"{RECOVERY_MS_MEDIAN * crowd:.0f} ms for half of them, {RECOVERY_MS_MAX * crowd:.0f} ms for all"
+        raise Failure(f"{words}; allowed are {allowed}")
     expect(machine.show("NRestarts"), str(CRASHES), "the number of restarts")
     return words
 
 
 @case(limit_s=60)
 def after_a_crash_there_is_no_core_dump_and_clients_are_answered_again(machine):
-    taken = recovery(machine, "SIGABRT", 2)
+    taken = recovery(machine, signal.SIGABRT, 2)
     # In its working folder, or where systemd-coredump keeps them.
     folders = [machine.root / folder for folder in ["var/lib/punctual", "var/lib/systemd/coredump"]]
     expect([str(file) for folder in folders for file in folder.glob("core*")], [], "core dumps")

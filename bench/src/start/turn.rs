@@ -1,8 +1,8 @@
 //! One start: a daemon, and clients that submit until each has an answer.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader};
-use std::os::fd::AsRawFd as _;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
@@ -11,8 +11,8 @@ use clap::ValueEnum;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use punctual_client::{Client, Crop, Lost, Options, now_ns};
 use punctual_platform::clock::sleep_until_ns;
-use punctual_platform::read;
 use punctual_platform::termination::{Terminates, Termination};
+use punctual_platform::{poll, read};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -86,7 +86,9 @@ const CONNECT_NS: u64 = 1_000_000;
 const AGAIN_NS: u64 = 2_000_000;
 
 impl Turn<'_> {
-    pub fn run(&self, programs: &Programs) -> Result<Vec<Moment>, TurnError> {
+    /// Waits after the clients' first answers until the daemon says that nothing is left to load, but no longer than
+    /// `patience_ns`: one that loads everything first may say nothing of that.
+    pub fn run(&self, programs: &Programs, patience_ns: u64) -> Result<Start, TurnError> {
         if self.cache == Cache::Cold {
             self.workload
                 .files
@@ -112,26 +114,91 @@ impl Turn<'_> {
             .stdout(Stdio::null());
         let child = program.spawn()?;
         drop(told);
-        let mut moments = Vec::new();
+        let mut said = Said {
+            pipe: said_there.into(),
+            begun_ns,
+            moments: Vec::new(),
+        };
         let firsts = thread::scope(|scope| {
             let tasks = self.workload.tasks.iter();
             let clients = tasks.map(|task| scope.spawn(|| first_answer(&socket, task)));
             let clients: Vec<_> = clients.collect();
-            said(File::from(said_there), begun_ns, &mut moments)?;
+            said.listen(patience_ns, || clients.iter().all(|c| c.is_finished()))?;
             let firsts = clients.into_iter();
             let firsts = firsts.map(|client| client.join().expect("no panic"));
             firsts.collect::<Result<Vec<u64>, TurnError>>()
         })?;
         programs::stop(child)?;
+        let says_over = said.moments.iter().any(|moment| moment.name == OVER);
+        let mut moments = said.moments;
         for (task, first_ns) in self.workload.tasks.iter().zip(firsts) {
-            moments.push(Moment::at(
-                &format!("{} first", task.name),
-                first_ns,
-                begun_ns,
-            ));
+            let name = format!("{} first", task.name);
+            moments.push(Moment::at(&name, first_ns, begun_ns));
         }
         moments.extend(reported(&report)?);
-        Ok(moments)
+        Ok(Start { moments, says_over })
+    }
+}
+
+/// How a daemon started.
+pub struct Start {
+    pub moments: Vec<Moment>,
+    /// Whether it said that nothing was left to load.
+    pub says_over: bool,
+}
+
+/// What a daemon says when nothing is left to load.
+const OVER: &str = "over";
+
+/// The lines that a daemon writes into a pipe about its start.
+struct Said {
+    pipe: File,
+    begun_ns: u64,
+    moments: Vec<Moment>,
+}
+
+impl Said {
+    /// Until the pipe's end, or until the clients have been answered for so long.
+    fn listen(
+        &mut self,
+        patience_ns: u64,
+        are_answered: impl Fn() -> bool,
+    ) -> Result<(), TurnError> {
+        const LOOK_NS: u64 = 5_000_000;
+        let mut answered_ns = None;
+        let (mut line, mut bytes) = (Vec::new(), [0; 64]);
+        loop {
+            let now = now_ns();
+            if poll::wait_readable(self.pipe.as_fd(), Some(now + LOOK_NS)) {
+                let count = self.pipe.read(&mut bytes).map_err(TurnError::Pipe)?;
+                if count == 0 {
+                    break;
+                }
+                self.take(&mut line, &bytes[..count]);
+                continue;
+            }
+            if are_answered() && now >= *answered_ns.get_or_insert(now) + patience_ns {
+                break;
+            }
+        }
+        if self.moments.is_empty() {
+            return Err(TurnError::NotReady);
+        }
+        Ok(())
+    }
+
+    /// A moment for each line that ends here.
+    fn take(&mut self, line: &mut Vec<u8>, bytes: &[u8]) {
+        for byte in bytes {
+            if *byte != b'\n' {
+                line.push(*byte);
+                continue;
+            }
+            let name = String::from_utf8_lossy(line);
+            let moment = Moment::at(name.trim(), now_ns(), self.begun_ns);
+            self.moments.push(moment);
+            line.clear();
+        }
     }
 }
 
@@ -142,18 +209,6 @@ impl Moment {
             ms: at_ns.saturating_sub(begun_ns) as f64 / 1e6,
         }
     }
-}
-
-/// What a daemon reports about its start, until it has nothing more to say.
-fn said(pipe: File, begun_ns: u64, moments: &mut Vec<Moment>) -> Result<(), TurnError> {
-    for line in BufReader::new(pipe).lines() {
-        let line = line.map_err(TurnError::Pipe)?;
-        moments.push(Moment::at(line.trim(), now_ns(), begun_ns));
-    }
-    if moments.is_empty() {
-        return Err(TurnError::NotReady);
-    }
-    Ok(())
 }
 
 /// When a client that submits from the beginning has its first answer.

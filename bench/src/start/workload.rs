@@ -88,11 +88,11 @@ impl Workload {
         let folder = Folder::new("start")?;
         let (packages, tasks): (Vec<&str>, Vec<Task>) = match kind {
             Kind::Demo => {
-                for (name, package) in demo::PACKAGES {
-                    folder.write(name, package)?;
+                for (name, package) in demo::packed()? {
+                    folder.write(name, &package)?;
                 }
                 folder.write(MANIFEST, demo::MANIFEST.as_bytes())?;
-                demo::profiles(&folder.path(MANIFEST))?;
+                demo::promised(&folder.path(MANIFEST))?;
                 let tasks = CAMERAS.iter().map(|role| Task {
                     name: role.task,
                     format: role.format,

@@ -13,6 +13,7 @@ use super::tiles::{self, BLOCKS_MAX, COLUMNS_MAX, Choices};
 use crate::Isa;
 use crate::layout::Span;
 use crate::simd::compiled_for;
+use crate::tiles::{Tile, least_cost};
 
 /// What may be expected to stay in the second-level cache from one reading to the next, in floats:
 /// 384 KiB, of the 512 KiB to 2 MiB that cores have, in addition to weights and outputs that pass by.
@@ -190,16 +191,14 @@ impl Sizes {
     }
 }
 
-/// The tiles for strips of `blocks` output blocks and `columns` columns.
-fn choices(isa: Isa, spec: &Conv2dSpec, blocks: usize, columns: usize) -> Choices {
-    tiles::choices(
+/// The tiles of `blocks` blocks.
+fn fitting(isa: Isa, spec: &Conv2dSpec, blocks: usize) -> &'static [Tile<StripKernel>] {
+    tiles::fitting(
         isa,
         matches!(spec.input, ConvInput::Blocked(_)),
         spec.window.is_dilated(),
         spec.window.stride.width as usize,
         blocks,
-        spec.output.height(),
-        columns,
     )
 }
 
@@ -209,7 +208,10 @@ impl Columns {
             Kernels::Depthwise(compiled_for!(isa, depthwise_strip, Strip))
         } else {
             let width = run.outputs.len();
-            Kernels::Dense(core::array::from_fn(|i| choices(isa, spec, i + 1, width)))
+            let height = spec.output.height();
+            Kernels::Dense(core::array::from_fn(|i| {
+                tiles::choices(fitting(isa, spec, i + 1), height, width)
+            }))
         };
         Columns { run, kernels }
     }
@@ -220,14 +222,16 @@ impl Columns {
         if spec.is_depthwise() {
             return vec![run];
         }
-        let width = run.outputs.len();
-        let choices = |width| choices(isa, spec, spec.output.blocks().min(2), width);
-        let cost = |left| choices(left).cost() + choices(width - left).cost();
+        let (width, height) = (run.outputs.len(), spec.output.height());
+        let fitting = fitting(isa, spec, spec.output.blocks().min(2));
+        let least = |width| least_cost(fitting, height, width);
+        let cost = |left| least(left) + least(width - left);
         let multiples = (1..=COLUMNS_MAX.min(width - 1)).map(|tile| (width - 1) / tile * tile);
         let best = multiples.min_by_key(|&left| cost(left));
-        let best = best.filter(|&left| cost(left) < choices(width).cost());
+        let best = best.filter(|&left| cost(left) < least(width));
         let left = best.unwrap_or(width);
-        let piece = stay(spec, &choices(left), left).unwrap_or(left);
+        let choices = tiles::choices(fitting, height, left);
+        let piece = stay(spec, &choices, left).unwrap_or(left);
         let cuts = (0..left).step_by(piece).chain(best);
         let ends = (0..left).step_by(piece).skip(1).chain([left, width]);
         let start = run.outputs.start;

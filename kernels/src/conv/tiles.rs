@@ -163,25 +163,35 @@ fn table(isa: Isa) -> &'static [Tile<StripKernel>] {
 
 pub(super) type Choices = tiles::Choices<StripKernel>;
 
-/// Chooses for strips of `blocks` output blocks x `rows` x `columns`; `apart` says that not all taps are side by side.
-pub(super) fn choices(
+/// The tiles of `blocks` output blocks for such inputs; `apart` says that not all taps are side by side. Tables have them next
+/// to each other.
+pub(super) fn fitting(
     isa: Isa,
     blocked: bool,
     apart: bool,
     stride_width: usize,
     blocks: usize,
-    rows: usize,
-    columns: usize,
-) -> Choices {
+) -> &'static [Tile<StripKernel>] {
     let stride_width = match (stride_width, apart) {
         (1, true) if blocked => APART,
         (stride @ 1..=2, false) => stride,
         _ => ANY,
     };
     let kind = (blocked, stride_width, blocks);
-    let tiles = table(isa).iter();
-    let fitting = tiles.filter(|tile| (tile.blocked, tile.stride_width, tile.blocks) == kind);
-    Choices::among(fitting, rows, columns)
+    let fits = |tile: &Tile<StripKernel>| (tile.blocked, tile.stride_width, tile.blocks) == kind;
+    let table = table(isa);
+    let first = table.iter().position(fits).unwrap_or(table.len());
+    let count = table[first..].iter().take_while(|tile| fits(tile)).count();
+    &table[first..first + count]
+}
+
+/// Chooses among [`fitting`] tiles for strips of `rows` x `columns`.
+pub(super) fn choices(
+    fitting: &'static [Tile<StripKernel>],
+    rows: usize,
+    columns: usize,
+) -> Choices {
+    Choices::among(fitting.iter(), rows, columns)
 }
 
 #[cfg(test)]
@@ -198,7 +208,8 @@ mod tests {
                 for stride_width in 1..=3 {
                     for blocks in 1..=BLOCKS_MAX {
                         for apart in [false, true] {
-                            let choices = choices(isa, blocked, apart, stride_width, blocks, 1, 1);
+                            let fitting = fitting(isa, blocked, apart, stride_width, blocks);
+                            let choices = choices(fitting, 1, 1);
                             assert_eq!((choices.best().rows, choices.best().columns), (1, 1));
                         }
                     }
@@ -208,10 +219,34 @@ mod tests {
     }
 
     #[test]
+    fn no_tile_lies_apart_from_those_of_its_kind() {
+        for isa in Isa::available() {
+            for tile in table(isa) {
+                let apart = tile.stride_width == APART;
+                let own = fitting(isa, tile.blocked, apart, stride(tile), tile.blocks);
+                assert!(
+                    own.iter().any(|other| std::ptr::eq(other, tile)),
+                    "{tile:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_least_cost_is_that_of_the_choice() {
+        for side in 1..=20 {
+            let fitting = fitting(Isa::detect(), BLOCKED, false, 1, 2);
+            let chosen = choices(fitting, 7, side).cost();
+            assert_eq!(tiles::least_cost(fitting, 7, side), chosen);
+        }
+    }
+
+    #[test]
     fn tiles_are_chosen_to_cover_the_image_without_remainder() {
         if Isa::Avx512.is_available() {
             let chosen = |blocks, side| {
-                let best = choices(Isa::Avx512, BLOCKED, false, 1, blocks, side, side).best();
+                let fitting = fitting(Isa::Avx512, BLOCKED, false, 1, blocks);
+                let best = choices(fitting, side, side).best();
                 (
                     best.rows * best.columns,
                     side % best.rows,
@@ -240,7 +275,8 @@ mod tests {
         let chosen = |&(rows, columns): &(usize, usize)| {
             let stride = stride(tile);
             let apart = tile.stride_width == APART;
-            let best = choices(isa, tile.blocked, apart, stride, tile.blocks, rows, columns).best();
+            let fitting = fitting(isa, tile.blocked, apart, stride, tile.blocks);
+            let best = choices(fitting, rows, columns).best();
             (best.rows, best.columns) == (tile.rows, tile.columns)
         };
         sizes

@@ -115,9 +115,10 @@ impl Winograd {
         };
         let tile_floats = (side + 2).pow(2) * input.blocks() * isa.lanes();
         let tiles_max = (GROUP_FLOATS / tile_floats).clamp(TILES_MIN, TILES_MAX);
-        let kernels = (1..=tiles_max).map(|tiles| {
-            core::array::from_fn(|i| tiles::choices(isa, true, false, 1, i + 1, 1, tiles).kernel(1))
-        });
+        let fitting: [_; BLOCKS_MAX] =
+            core::array::from_fn(|i| tiles::fitting(isa, true, false, 1, i + 1));
+        let kernels =
+            (1..=tiles_max).map(|tiles| fitting.map(|of| tiles::choices(of, 1, tiles).kernel(1)));
         Some(Winograd {
             isa,
             spec,

@@ -9,6 +9,7 @@ use punctual_device_cuda::Loss;
 use punctual_events::{DaemonEvent, Declared, say, say_later};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::poll::Poller;
+use punctual_platform::rivals;
 use punctual_platform::service;
 use punctual_platform::signals::{Signal, TerminationSignals};
 use punctual_platform::{clock, logging, thread};
@@ -26,6 +27,7 @@ use crate::recorder::Trigger;
 use crate::report::{LatencyReport, ReportError, State, TaskReport};
 use crate::rt_events;
 use crate::start::{Moment, NAMED_MAX};
+use crate::startup;
 use crate::threads::Threads;
 use crate::watchdog::Health;
 
@@ -63,6 +65,8 @@ pub struct Housekeeping {
     pub idle: Option<IdleHold>,
     pub log: RateLimit,
     pub signalled: u32,
+    /// Whether real-time threads of others were looked for.
+    pub rivals_sought: bool,
 }
 
 /// Why serving ends.
@@ -143,6 +147,9 @@ impl Housekeeping {
             .wait(Some(clock::now_ns() + tick_ns))
             .map(|ready| ready.token)
             .collect();
+        if tokens.is_empty() {
+            self.tell_rivals();
+        }
         for token in tokens {
             match token {
                 SIGNALS => self.obey_signals(),
@@ -169,6 +176,16 @@ impl Housekeeping {
         let (observer, acceptor) = (&self.observer, &self.acceptor);
         let status = || observer.status(self.state, &acceptor.report());
         self.manager.tell(clock::now_ns(), status);
+    }
+
+    /// Says once which real-time threads of others there are; when there is nothing else to do, as what the kernel tells of all
+    /// threads of a machine takes as long as a part of the start.
+    fn tell_rivals(&mut self) {
+        let is_due = self.state == State::Serving && !self.rivals_sought;
+        if is_due {
+            self.rivals_sought = true;
+            startup::tell_rivals(&self.observer.plan, &rivals::here());
+        }
     }
 
     fn obey_signals(&mut self) {

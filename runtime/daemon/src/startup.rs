@@ -123,7 +123,6 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
     for warning in warnings.into_iter().chain(renamed) {
         say(&DaemonEvent::PlanWarning { warning });
     }
-    tell_rivals(&validated.plan, &rivals::here());
     let reserved = Reserved::take(&validated, origin.socket.take())?;
     let mut missing = prefault(&validated.plan);
     let idle = hold_idle(&validated.plan, &mut missing);
@@ -335,6 +334,7 @@ fn start_threads(
         idle: None,
         log: RateLimit::default(),
         signalled: 0,
+        rivals_sought: false,
     })
 }
 
@@ -361,7 +361,7 @@ fn watchdog(threads: &mut Threads, plan: &Plan, probes: &[StallProbe]) -> Watchd
 }
 
 /// Says which real-time threads and daemons of others may run on the plan's cores, as far as that can be seen.
-fn tell_rivals(plan: &Plan, seen: &Sighting) {
+pub fn tell_rivals(plan: &Plan, seen: &Sighting) {
     let mut cores: Vec<u16> = plan.threads.iter().map(|thread| thread.core).collect();
     cores.extend(&plan.housekeeping_cores);
     if let Some(threads) = seen.named(&cores) {

@@ -113,18 +113,22 @@ impl CpuDevice {
             }
         }
         let models: Arc<[LoadedModel]> = models.into();
+        let request_floats = models.iter().map(|model| model.request_floats).max();
+        let request_floats = request_floats.unwrap_or(0);
+        let layouts = models.iter().map(|model| model.input).collect();
+        let inputs = InputBuffers::awaited(spec.request_buffers, request_floats, layouts);
         let pages = spec.cache.map_or(0, |cache| cache.pages);
-        let (memory, mut starter) = Memory::reserve(&models, sources, pages, spec.start)?;
+        let (memory, mut starter) =
+            Memory::reserve(&models, sources, pages, inputs.regions(), spec.start)?;
         let (weights, activity) = (memory.weights().clone(), starter.activity().clone());
         if spec.start == Start::Whole {
             starter.finish()?;
         }
-        let loader = loads_later(spec).map(|cache| LoaderThread::start(starter, &cache, &report));
+        // A worker's: it has nothing to do before something is loaded.
+        let first = spec.partitions.iter().flat_map(|p| &p.cores).next();
+        let loader = loads_later(spec)
+            .map(|cache| LoaderThread::start(starter, &cache, first.copied(), &report));
         let loader = loader.transpose()?;
-        let request_floats = models.iter().map(|model| model.request_floats).max();
-        let request_floats = request_floats.unwrap_or(0);
-        let layouts = models.iter().map(|model| model.input).collect();
-        let inputs = InputBuffers::new(spec.request_buffers, request_floats, layouts);
         let mut device = Self {
             shell: Shell::new(spec, inputs, Box::new(memory), loader, report),
             isa,

@@ -119,13 +119,14 @@ impl Evaluator {
         let layout = OutputLayout::of(network, |_| true);
         let source = store::source(isa, &model, &ModelSpec::resident(network, &[]))?;
         model.choose(solutions);
-        let inputs = InputBuffers::new(
+        let inputs = InputBuffers::awaited(
             batch_max as u16,
             model.request_floats,
             Box::new([model.input]),
         );
         let models: Arc<[LoadedModel]> = Arc::new([model]);
-        let (memory, mut starter) = Memory::reserve(&models, vec![source], 0, Start::Whole)?;
+        let (memory, mut starter) =
+            Memory::reserve(&models, vec![source], 0, inputs.regions(), Start::Whole)?;
         starter.finish()?;
         let weights = memory.weights().clone();
         let (leader, mates) = team::team(size, &models, &weights, inputs.regions(), batch_max);

@@ -7,6 +7,7 @@ use std::mem;
 use std::sync::Arc;
 
 use punctual_core::{ModelId, Readiness};
+use punctual_device::regions::ClaimedRegions;
 use punctual_device::weights::{self, Progress};
 use punctual_device::{Start, StartStep};
 use punctual_kernels::AlignedBuffer;
@@ -26,6 +27,9 @@ pub(crate) struct Starter {
     models: Arc<[LoadedModel]>,
     /// Of the models that stay.
     loads: Box<[Option<Load>]>,
+    /// For requests; those from `brought` on have no memory yet.
+    buffers: Arc<ClaimedRegions>,
+    brought: usize,
     parts: VecDeque<Part>,
     deriving: Option<Deriving>,
     /// Whether the memory that paged models will need is still to be taken.
@@ -69,12 +73,13 @@ struct Deriving {
 
 impl Starter {
     /// The start of a device with these models, of which those that stay have loads. Nothing is done yet. What a start in
-    /// turn says comes out of the ring.
+    /// turn says comes out of the ring, once the `buffers` are there.
     pub(crate) fn new(
         loader: Loader,
         weights: &Arc<Weights>,
         models: &Arc<[LoadedModel]>,
         loads: Box<[Option<Load>]>,
+        buffers: &Arc<ClaimedRegions>,
         start: Start<'_>,
     ) -> (Self, Option<Consumer<Readiness>>) {
         let (told, heard) = match start {
@@ -90,12 +95,18 @@ impl Starter {
             models: models.clone(),
             parts: parts(start, models, &loads),
             loads,
+            buffers: Arc::clone(buffers),
+            brought: 0,
             deriving: None,
             takes: true,
             told,
             pace: Pace::new(start.rate().unwrap_or(BESIDE_STAGES)),
             activity: Arc::default(),
         };
+        // Requests for paged models wait for nothing that is said here.
+        if starter.loads.iter().any(Option::is_none) {
+            while starter.bring_buffer().is_some() {}
+        }
         starter.pass_what_is_done();
         (starter, heard)
     }
@@ -119,6 +130,10 @@ impl Starter {
 
     /// Does the next piece: it returns about how many bytes were written. None if nothing is left.
     fn piece(&mut self) -> Result<Option<usize>, (ModelId, LoadError)> {
+        if let Some(bytes) = self.bring_buffer() {
+            self.pass_what_is_done();
+            return Ok(Some(bytes));
+        }
         let Some(&part) = self.parts.front() else {
             return self.take_memory();
         };
@@ -131,6 +146,16 @@ impl Starter {
         }
         self.pass_what_is_done();
         done.map(Some).map_err(|error| (part.model, error))
+    }
+
+    /// Takes the memory of the next buffer for requests. None if all are there.
+    fn bring_buffer(&mut self) -> Option<usize> {
+        let next = self.brought;
+        (next < self.buffers.count()).then(|| {
+            self.buffers.bring(next);
+            self.brought += 1;
+            self.buffers.region(next).floats() * size_of::<f32>()
+        })
     }
 
     fn load(&mut self, model: ModelId) -> Result<usize, LoadError> {
@@ -183,8 +208,11 @@ impl Starter {
         Ok(taken.then_some(PAGE_BYTES))
     }
 
-    /// Goes on to what is not done yet, and says what that comes to.
+    /// Goes on to what is not done yet, and says what that comes to: nothing, before there is room for requests.
     fn pass_what_is_done(&mut self) {
+        if self.brought < self.buffers.count() {
+            return;
+        }
         while let Some(&part) = self.parts.front()
             && self.is_done(part)
         {
@@ -247,7 +275,8 @@ impl weights::Loader for Starter {
     }
 
     fn carry_on_start(&mut self, now_ns: u64) -> Result<Progress, (ModelId, LoadError)> {
-        if self.parts.is_empty() && !self.takes {
+        let has_buffers = self.brought == self.buffers.count();
+        if has_buffers && self.parts.is_empty() && !self.takes {
             return Ok(Progress::Over);
         }
         if let Some(until_ns) = self.pace.waits(now_ns, &self.activity) {

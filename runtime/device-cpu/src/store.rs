@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual_core::{ActionId, ModelId, Readiness, StageId};
+use punctual_device::regions::ClaimedRegions;
 use punctual_device::weights::{Loaded, WeightStore};
 use punctual_device::{ModelSpec, Start};
 use punctual_kernels::Isa;
@@ -30,7 +31,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Addresses and pages for these models, with `cache_pages` more for the paged ones; and what starts them, which has
-    /// done nothing yet.
+    /// done nothing yet, and brings the memory of the `buffers` for requests, too.
     ///
     /// # Errors
     /// When addresses are unavailable, or a model does not fit the cache.
@@ -38,6 +39,7 @@ impl Memory {
         models: &Arc<[LoadedModel]>,
         sources: Vec<Source>,
         cache_pages: u32,
+        buffers: &Arc<ClaimedRegions>,
         start: Start<'_>,
     ) -> Result<(Self, Starter), StartError> {
         let paged = |source: &Source| source.paged.then(|| source.image.pages() as u32);
@@ -48,7 +50,7 @@ impl Memory {
         let loads = (0..).map(ModelId).zip(&pages);
         let loads = loads.map(|(model, paged)| paged.is_none().then(|| ledger.pin(model)));
         let loads = loads.collect();
-        let (starter, readiness) = Starter::new(loader, &weights, models, loads, start);
+        let (starter, readiness) = Starter::new(loader, &weights, models, loads, buffers, start);
         let memory = Self {
             weights,
             models: models.clone(),

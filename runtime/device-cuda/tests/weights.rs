@@ -71,7 +71,7 @@ impl Bench {
             core: None,
             priority: None,
         };
-        let loader = LoaderThread::start(loader, &cache, &bell).expect("a thread");
+        let loader = LoaderThread::start(loader, &cache, None, &bell).expect("a thread");
         Self {
             table: weights.table(),
             weights,

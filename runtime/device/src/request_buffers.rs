@@ -86,6 +86,18 @@ impl InputBuffers {
     /// If an input does not fit a buffer.
     #[must_use]
     pub fn new(count: u16, floats: usize, layouts: Box<[InputLayout]>) -> Self {
+        let buffers = Self::awaited(count, floats, layouts);
+        let regions = buffers.regions();
+        (0..regions.count()).for_each(|index| regions.bring(index));
+        buffers
+    }
+
+    /// The same, whose memory is still to be [brought](ClaimedRegions::bring) before anything is prepared in it.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    #[must_use]
+    pub fn awaited(count: u16, floats: usize, layouts: Box<[InputLayout]>) -> Self {
         let count = usize::from(count);
         assert!(
             layouts
@@ -96,7 +108,7 @@ impl InputBuffers {
         );
         Self {
             shared: Arc::new(Shared {
-                regions: Arc::new(ClaimedRegions::new(count, floats)),
+                regions: Arc::new(ClaimedRegions::awaited(count, floats)),
                 owner: (0..count).map(|_| AtomicU32::new(0)).collect(),
                 layouts,
             }),

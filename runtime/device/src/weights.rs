@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use punctual_core::{ActionId, ModelId, Nanos, Readiness, StageId};
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
-use punctual_platform::{Doorbell, Missing, allocator, clock};
+use punctual_platform::{Doorbell, Missing, affinity, allocator, clock};
 
 use crate::spec::CacheSpec;
 
@@ -134,20 +134,25 @@ pub struct LoaderThread {
 }
 
 impl LoaderThread {
-    /// Starts it; `report` is rung after each order.
+    /// Starts it; `report` is rung after each order. A start in turn begins on the core `first`, if there is one, and goes
+    /// on where `cache` says as soon as something can run.
     ///
     /// # Errors
     /// When there can be no such thread.
     pub fn start<L: Loader>(
         mut loader: L,
         cache: &CacheSpec,
+        first: Option<usize>,
         report: &Arc<Doorbell>,
     ) -> Result<Self, ThreadError> {
         let (complaints, failures) = bounded(FAILURES_MAX);
         let complaints = Complaints(complaints);
         let ended = Arc::new(AtomicBool::new(false));
         let bell = loader.bell().clone();
-        let spec = ThreadSpec::new("loader", cache.core, cache.priority);
+        // Only from there to its own: without one it could not leave.
+        let first = first.filter(|_| cache.core.is_some());
+        let mut later = first.and(cache.core);
+        let spec = ThreadSpec::new("loader", first.or(cache.core), cache.priority);
         let others = complaints.clone();
         let (end, orders) = (ended.clone(), bell.clone());
         let report = Report {
@@ -166,7 +171,14 @@ impl LoaderThread {
                 if end.load(Ordering::Relaxed) {
                     return;
                 }
-                match loader.carry_on_start(clock::now_ns()) {
+                let progress = loader.carry_on_start(clock::now_ns());
+                if !matches!(progress, Ok(Progress::Quiet))
+                    && let Some(core) = later.take()
+                {
+                    // It was granted a core before.
+                    let _ = affinity::pin_current_thread(core);
+                }
+                match progress {
                     Ok(Progress::Quiet) => {}
                     Ok(Progress::Told) => report.tell::<L::Error>(Ok(())),
                     Ok(Progress::Waits(until_ns)) => {

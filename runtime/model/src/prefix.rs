@@ -219,10 +219,11 @@ impl<'n> Hashing<'n> {
         self.content(operator, renamed);
     }
 
-    /// Many at a time: for each alone the hasher takes ten times as long, and every start of a daemon waits for this.
+    /// Many at a time: the hasher is only fast with many of its chunks of 1 KiB, of which it takes the first ones alone
+    /// wherever it was not at the beginning of one.
     fn floats(&mut self, weights: &[f32]) {
-        const AT_A_TIME: usize = 4096;
-        let mut bytes = [0; 4 * AT_A_TIME];
+        const AT_A_TIME: usize = 64 * 1024;
+        let mut bytes = vec![0; 4 * weights.len().min(AT_A_TIME)];
         for some in weights.chunks(AT_A_TIME) {
             for (place, weight) in bytes.chunks_exact_mut(4).zip(some) {
                 place.copy_from_slice(&weight.to_le_bytes());

@@ -7,6 +7,7 @@
 //! | [`atomics`] | what those are made of, and what a model checker puts in their place |
 //! | [`thread`], [`affinity`] | pinned, prioritised threads, and what was missing to make them so |
 //! | [`memory`], [`shared_memory`] | locking, pre-faulting; sealed memory files and mappings |
+//! | [`zeros`] | memory of this process for real-time threads |
 //! | [`areas`], [`pinned`] | memory that this process writes and others only read; pages that no other process can have moved |
 //! | [`paging`] | memory taken once and shown at the addresses where it is needed |
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
@@ -76,6 +77,7 @@ pub mod thread;
 pub mod timed;
 pub mod timer;
 pub mod v4l2;
+pub mod zeros;
 
 pub use allocator::SealedAllocator;
 pub use doorbell::Doorbell;

@@ -1,6 +1,8 @@
 //! Memory that is there before it is needed: locked, pre-faulted, never given back.
 
-use crate::error::Missing;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::{Missing, OsError, check};
 
 /// The size of a page. Larger ones (16 and 64 KiB on some aarch64 kernels) are multiples, so
 /// touching every 4 KiB touches every page.
@@ -50,11 +52,29 @@ pub fn lock_all() -> Result<(), Missing> {
     }
     // SAFETY: mlockall changes residency only.
     let result = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(Missing::MemoryLock)
+    if result != 0 {
+        return Err(Missing::MemoryLock);
     }
+    // Relaxed: set before threads start.
+    LOCKS.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether everything that is mapped is locked.
+static LOCKS: AtomicBool = AtomicBool::new(false);
+
+/// Has the pages of a fresh mapping locked one by one, as they are first touched, rather than all at once as soon as they may be
+/// used: a process can map nothing else meanwhile. Nothing is done where nothing is locked.
+pub(crate) fn lock_when_touched(start: *mut libc::c_void, bytes: usize) -> Result<(), OsError> {
+    // Relaxed: as above.
+    if !LOCKS.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    // SAFETY: changes residency only, and the kernel checks the addresses itself.
+    check("mlock2", unsafe {
+        libc::mlock2(start, bytes, libc::MLOCK_ONFAULT)
+    })
+    .map(drop)
 }
 
 fn may_lock_without_limit() -> bool {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use punctual_daemon::{ProcessError, StartupError};
+use punctual_device_cpu::images::ImageError;
 use punctual_platform::output::OutputError;
 use punctual_platform::termination::{Terminates, Termination};
 
@@ -26,6 +27,8 @@ pub enum DemoError {
     Cores { found: usize },
     #[error("cannot start a process of the demo: {0}")]
     Spawn(std::io::Error),
+    #[error("the demo's networks cannot be packed for this processor: {0}")]
+    Image(#[from] ImageError),
     #[error(transparent)]
     Daemon(#[from] ProcessError),
     #[error(transparent)]
@@ -55,9 +58,11 @@ impl Terminates for DemoError {
         match self {
             Self::Write { .. } | Self::Folder(_) => Termination::File,
             Self::Cores { .. } | Self::Spawn(_) | Self::Interruption(_) => Termination::Resources,
-            Self::Report(_) | Self::Picture(_) | Self::NotRecorded | Self::TooSlow { .. } => {
-                Termination::BadResult
-            }
+            Self::Report(_)
+            | Self::Picture(_)
+            | Self::Image(_)
+            | Self::NotRecorded
+            | Self::TooSlow { .. } => Termination::BadResult,
             Self::Plan(error) => Termination::Code(error.termination().code()),
             Self::Daemon(error) => error.termination(),
             Self::Cache(error) => error.termination(),

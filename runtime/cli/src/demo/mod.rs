@@ -15,7 +15,8 @@ use std::process::ExitStatus;
 
 use punctual_daemon::{Process, Report};
 use punctual_device::profile::Effort;
-use punctual_model::Profile;
+use punctual_device_cpu::images::{self, ImageError};
+use punctual_model::{Package, Profile};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, clock, files, read};
 
@@ -42,6 +43,16 @@ pub const STREETS: &[u8] = include_bytes!("../../../../models/streets/streets.pu
 
 /// Those that the manifest names, by their files.
 pub const PACKAGES: [(&str, &[u8]); 2] = [("signs.punctual", SIGNS), ("streets.punctual", STREETS)];
+
+/// The same packed for this machine's processor, as `punctual compile` does it: what the sources keep has no packed weights.
+pub fn packed() -> Result<Vec<(&'static str, Vec<u8>)>, ImageError> {
+    let lanes = [punctual_device_cpu::lanes()];
+    let packed = PACKAGES.into_iter().map(|(name, package)| {
+        let package = images::add(Package::decode(package)?, &lanes)?;
+        Ok((name, package.encode()))
+    });
+    packed.collect()
+}
 
 /// With one, the daemon's own threads would delay each stage by more than the fast camera's deadline leaves.
 const CORES_MIN: usize = 2;
@@ -142,8 +153,8 @@ fn show(options: &Options) -> Result<Termination, DemoError> {
     // Before anything starts a thread.
     let interruption = Interruption::take_over("demo", folder.as_path().to_owned())?;
     let recorder = recorder(&folder, options.record.is_some());
-    for (name, package) in PACKAGES {
-        folder.write(name, package).map_err(DemoError::Folder)?;
+    for (name, package) in packed()? {
+        folder.write(name, &package).map_err(DemoError::Folder)?;
     }
     let Promises { profiles, slower } =
         promises::prepare(&folder, &recorder, options.profile_again)?;
@@ -199,6 +210,18 @@ pub fn profiles(manifest: &Path) -> Result<BTreeMap<String, Profile>, DemoError>
         found = measure(true)?;
     }
     Ok(found.profiles)
+}
+
+/// The same, and the demo's manifest at `manifest`, with as few frames as this machine can promise.
+pub fn promised(manifest: &Path) -> Result<(), DemoError> {
+    profiles(manifest)?;
+    let slower = promises::slow_down(manifest, "")?;
+    if slower > 1.0 {
+        output::note(format_args!(
+            "the demo's rates cannot be promised here: its cameras send {slower} times fewer frames, each due as much later"
+        ));
+    }
+    Ok(())
 }
 
 /// One run of the demo, from the start of the daemon to its end.

@@ -58,17 +58,10 @@ pub fn prepare(folder: &Folder, recorder: &str, again: bool) -> Result<Promises,
         found = measure(true)?;
         refused = problem(&manifest)?;
     }
-    let mut slower = SLOWER.into_iter();
-    let mut factor = slower.next().expect("it is not empty");
-    while refused.is_some() {
-        factor = slower.next().ok_or(DemoError::TooSlow {
-            slower: SLOWER[SLOWER.len() - 1],
-        })?;
-        let text = slowed(MANIFEST, factor) + recorder;
-        let written = folder.write("manifest.toml", text.as_bytes());
-        written.map_err(DemoError::Folder)?;
-        refused = problem(&manifest)?;
-    }
+    let factor = match refused {
+        Some(_) => slow_down(&manifest, recorder)?,
+        None => 1.0,
+    };
     if factor > 1.0 {
         output::note(format_args!(
             "the cameras' rates cannot be promised here{}: they send {factor} times fewer frames, and each is due {factor} times later \
@@ -79,6 +72,21 @@ pub fn prepare(folder: &Folder, recorder: &str, again: bool) -> Result<Promises,
     Ok(Promises {
         profiles: found.profiles,
         slower: factor,
+    })
+}
+
+/// Writes the demo's manifest, and `recorder` after it, with rates low enough that they can be promised. Returns how many times
+/// fewer frames that are.
+pub fn slow_down(manifest: &Path, recorder: &str) -> Result<f64, DemoError> {
+    for factor in SLOWER {
+        let text = slowed(MANIFEST, factor) + recorder;
+        std::fs::write(manifest, text).map_err(DemoError::Folder)?;
+        if problem(manifest)?.is_none() {
+            return Ok(factor);
+        }
+    }
+    Err(DemoError::TooSlow {
+        slower: SLOWER[SLOWER.len() - 1],
     })
 }
 

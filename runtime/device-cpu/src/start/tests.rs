@@ -14,6 +14,9 @@ use crate::{Evaluator, images};
 const A: ModelId = ModelId(0);
 const B: ModelId = ModelId(1);
 
+/// For requests.
+const BUFFERS: usize = 3;
+
 fn step(model: ModelId, stages: u8) -> StartStep {
     StartStep { model, stages }
 }
@@ -53,7 +56,8 @@ impl ByHand {
         });
         let (models, sources): (Vec<_>, Vec<_>) = lowered.unzip();
         let models: Arc<[LoadedModel]> = models.into();
-        let reserved = Memory::reserve(&models, sources, 0, start);
+        let buffers = Arc::new(ClaimedRegions::awaited(BUFFERS, 16));
+        let reserved = Memory::reserve(&models, sources, 0, &buffers, start);
         let (memory, starter) = reserved.expect("there is memory");
         Self {
             memory,
@@ -106,6 +110,19 @@ fn stages_that_are_named_first_are_prepared_before_the_rest_is_loaded() {
         part(Prepare, B, 1),
     ];
     assert_eq!(Vec::from(by_hand.starter.parts), expected);
+}
+
+#[test]
+fn nothing_is_ready_before_there_is_room_for_requests() {
+    let network = networks::residual(3);
+    let mut by_hand = ByHand::new(&[(&network, None)], Start::in_turn(&[step(A, 1)]));
+    assert_eq!(by_hand.said(), [at(A, 0, false)]);
+    for buffer in 0..BUFFERS {
+        assert_eq!(by_hand.starter.brought, buffer);
+        assert!(by_hand.starter.piece().expect("memory").is_some());
+        assert_eq!(by_hand.said(), []);
+    }
+    assert_eq!(by_hand.next_said(), [at(A, 1, false)]);
 }
 
 #[test]

@@ -195,7 +195,7 @@ impl CudaDevice {
         loader.report_to(health.clone());
         // It also has what a start in turn says about what it cannot load.
         let cache = spec.cache.or(own.as_ref().map(|_| NO_PAGES));
-        let loader = cache.map(|cache| LoaderThread::start(loader, &cache, &report));
+        let loader = cache.map(|cache| LoaderThread::start(loader, &cache, None, &report));
         let loader = loader.transpose()?;
         let stations = Stations::new(cuda.division.clone(), health.clone(), counters.clone());
         let stations = Arc::new(stations);

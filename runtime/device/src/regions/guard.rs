@@ -34,8 +34,15 @@ unsafe impl Sync for ClaimedRegions {}
 
 impl ClaimedRegions {
     pub fn new(count: usize, floats: usize) -> Self {
+        let regions = Self::awaited(count, floats);
+        (0..count).for_each(|index| regions.bring(index));
+        regions
+    }
+
+    /// The same, whose memory is still to be [brought](Self::bring), one region after the other, before anybody claims any.
+    pub fn awaited(count: usize, floats: usize) -> Self {
         Self {
-            regions: (0..count).map(|_| Region::zeroed(floats)).collect(),
+            regions: (0..count).map(|_| Region::awaited(floats)).collect(),
             claimed: (0..count).map(|_| AtomicBool::new(false)).collect(),
             turns: (0..count).map(|_| AtomicU32::new(0)).collect(),
             areas: (0..count).map(|_| UnsafeCell::new(None)).collect(),
@@ -61,6 +68,23 @@ impl ClaimedRegions {
     pub fn not_finite(&self, index: usize, part: u8) -> u32 {
         // Relaxed: published by the event that reports the stage.
         self.not_finite[index][usize::from(part)].load(Ordering::Relaxed)
+    }
+
+    /// Has all of a region's memory come. One that is claimed is left to its holder.
+    ///
+    /// # Panics
+    /// If there is no such region.
+    pub fn bring(&self, index: usize) {
+        let claimed = &self.claimed[index];
+        // Acquire, and release below: as for a claim (label CLAIM), of which there is none yet to count.
+        let is_free = claimed
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok();
+        if is_free {
+            // SAFETY: the flag that was set above makes this the only use of it.
+            unsafe { self.regions[index].bring() };
+            claimed.store(false, Ordering::Release);
+        }
     }
 
     /// A region whose claim is lent.

@@ -1,45 +1,51 @@
 //! Floats at a fixed address.
 
-use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use punctual_platform::memory::leave_out_of_dumps;
+use punctual_platform::memory::PAGE_BYTES;
+use punctual_platform::zeros::Zeros;
 
 /// Floats a cache line, which is also the widest vector: lengths of regions are multiples of it.
 pub const LINE: usize = 16;
 
-/// What a region is made of: whole pages, so that one can be registered with a device's driver
-/// whatever lies next to it.
-#[derive(Clone, Copy)]
-#[repr(C, align(4096))]
-struct Page([f32; PAGE]);
+/// Floats of the smallest page of any kernel.
+const PAGE: usize = PAGE_BYTES / size_of::<f32>();
 
-/// Floats a page.
-const PAGE: usize = 1024;
-
-/// Zeroed floats at a fixed, page-aligned address.
+/// Zeroed floats at a fixed address, on pages of their own, so that they can be registered with a device's driver.
 pub struct Region {
-    pages: Box<[UnsafeCell<Page>]>,
+    memory: Zeros,
     floats: usize,
 }
 
-// SAFETY: a `Region` has no safe access to its content; both unsafe ones make the caller promise
-// that no two threads use one float at the same time unless all of them only read it.
-unsafe impl Sync for Region {}
-
 impl Region {
-    /// At least `floats` zeros, written once so that every page is there; in no core dump.
+    /// At least `floats` zeros, every page of which is there; in no core dump.
     pub fn zeroed(floats: usize) -> Self {
-        let pages = floats.div_ceil(PAGE);
-        // Written page by page: a zeroed allocation would be mapped on first use only.
-        let pages = (0..pages)
-            .map(|_| UnsafeCell::new(std::hint::black_box(Page([0.0; PAGE]))))
-            .collect::<Box<[UnsafeCell<Page>]>>();
-        leave_out_of_dumps(pages.as_ptr().cast(), pages.len() * size_of::<Page>());
+        let region = Self::awaited(floats);
+        // SAFETY: no other thread knows it.
+        unsafe { region.bring() };
+        region
+    }
+
+    /// The same, the pages of which are still to be [brought](Self::bring).
+    pub fn awaited(floats: usize) -> Self {
+        let floats = floats.next_multiple_of(LINE);
+        let bytes = floats.checked_mul(size_of::<f32>());
         Self {
-            pages,
-            floats: floats.next_multiple_of(LINE),
+            memory: Zeros::new(bytes.unwrap_or(usize::MAX)),
+            floats,
+        }
+    }
+
+    /// Has all its pages come, before it is used.
+    ///
+    /// # Safety
+    /// No other thread uses it meanwhile.
+    pub unsafe fn bring(&self) {
+        // Written without a look at it, which would bring a page of zeros that all processes share, and later another one.
+        for at in (0..self.floats).step_by(PAGE) {
+            // SAFETY: inside of it; no other thread uses it, by the caller's promise.
+            unsafe { self.pointer(&(at..at)).write_volatile(0.0) };
         }
     }
 
@@ -54,16 +60,14 @@ impl Region {
             "range {range:?} is outside a region of {} floats",
             self.floats()
         );
-        // The pointer comes from the whole slice, not from one cell, so that it may reach all.
-        let base = self.pages.as_ptr() as *mut f32;
-        // SAFETY: the assertion above keeps the result inside the same allocation, or one past
-        // its end for an empty range.
+        let base: *mut f32 = self.memory.as_ptr().cast();
+        // SAFETY: the assertion above keeps the result inside of the memory, or one past its end for an empty range.
         unsafe { base.add(range.start) }
     }
 
     /// Where it lies; never moved.
     pub fn place(&self) -> NonNull<[f32]> {
-        let first = NonNull::from(&*self.pages).cast();
+        let first = NonNull::new(self.pointer(&(0..0))).expect("memory is not at zero");
         NonNull::slice_from_raw_parts(first, self.floats())
     }
 
@@ -73,7 +77,7 @@ impl Region {
     /// No thread writes to `range` while the slice lives.
     pub unsafe fn read(&self, range: Range<usize>) -> &[f32] {
         let pointer = self.pointer(&range);
-        // SAFETY: in bounds by `pointer`'s assertion, initialised by `zeroed`, and not written
+        // SAFETY: in bounds by `pointer`'s assertion, all bits of which are a float, and not written
         // meanwhile by the caller's promise.
         unsafe { std::slice::from_raw_parts(pointer, range.len()) }
     }
@@ -85,8 +89,8 @@ impl Region {
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn write(&self, range: Range<usize>) -> &mut [f32] {
         let pointer = self.pointer(&range);
-        // SAFETY: in bounds by `pointer`'s assertion, initialised by `zeroed`, inside
-        // `UnsafeCell`s, and exclusive by the caller's promise.
+        // SAFETY: in bounds by `pointer`'s assertion, all bits of which are a float, in memory that
+        // is only reached by pointers, and exclusive by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(pointer, range.len()) }
     }
 }
@@ -103,7 +107,7 @@ mod tests {
         assert_eq!(region.floats(), 48);
         assert!(floats.iter().all(|&x| x == 0.0));
         assert_eq!(floats.as_ptr().align_offset(4096), 0);
-        assert_eq!(size_of_val(&*region.pages), 4096);
+        assert!(region.memory.bytes().is_multiple_of(4096));
     }
 
     #[test]
