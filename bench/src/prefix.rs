@@ -23,7 +23,7 @@ For each family and number of networks that differ in their last layer alone: ma
 the same cut where they part (as `punctual share` does), measures one of each, and starts punctuald with them in turns, apart
 and together. One client keeps as many frames open as a batch has members, for each of the networks in turn. Apart, a batch holds
 frames of one network; together, the common part runs in one batch for all. Reported are the answers a second, the median
-of the turns, and what the daemon had in memory at most.
+of the turns, and the memory that the plan reserves.
 
 TERMINATION CODES: 0 done; 1 a daemon or its client failed; 4 a file cannot be written; 5 a program cannot be started.")]
 pub struct Options {
@@ -88,7 +88,7 @@ struct Row {
     answers_hz: [f64; 2],
     /// Frames a batch, in the mean over all stages.
     batch: [f64; 2],
-    /// At most resident.
+    /// What the plan reserves.
     memory_mb: [f64; 2],
 }
 
@@ -242,7 +242,7 @@ impl Turn {
         Ok(Self {
             answers_hz,
             batch: sum(|it| it.members) as f64 / sum(|it| it.actions).max(1) as f64,
-            memory_mb: served.memory.peak_bytes as f64 / 1e6,
+            memory_mb: served.memory.planned_bytes as f64 / 1e6,
         })
     }
 }

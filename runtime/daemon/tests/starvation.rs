@@ -10,7 +10,7 @@ mod support;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 use punctual_ipc::{Failure, PixelFormat, Verdict};
@@ -159,6 +159,9 @@ fn a_start_that_waits_for_a_core_says_who_has_it_and_is_ready_when_it_is_free() 
         return;
     };
     let folder = Folder::with(&manifest());
+    let (leave, stays) = mpsc::channel::<()>();
+    let spec = ThreadSpec::new("visitor", Some(usize::from(core)), Some(97));
+    let visitor = spawn_realtime(spec, move || drop(stays.recv())).expect("a thread");
     let hog = Hog::on(core);
     let mut command = folder.command();
     let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
@@ -168,7 +171,6 @@ fn a_start_that_waits_for_a_core_says_who_has_it_and_is_ready_when_it_is_free() 
         let line = lines.find(|line| line.contains(words));
         line.unwrap_or_else(|| panic!("it ended without {words:?}"))
     };
-    assert!(said("threads of others may keep").contains("thread \"hog\""));
     // For the first thread of the plan that the core is needed for.
     let waits = said("the start waits for thread ");
     assert!(waits.contains("thread \"hog\" (fifo 97"), "{waits}");
@@ -178,6 +180,10 @@ fn a_start_that_waits_for_a_core_says_who_has_it_and_is_ready_when_it_is_free() 
     while !ready() {
         assert!(clock::now_ns() < limit_ns, "it is not ready");
     }
+    // Those that do nothing at present are looked for after the start.
+    assert!(said("threads of others may keep").contains("thread \"visitor\""));
+    drop(leave);
+    visitor.join().expect("it ends");
     child.kill().expect("it runs");
     child.wait().expect("it ends");
 }

@@ -72,11 +72,12 @@ impl Auditor {
         }
         let budget = match infer.criticality {
             Criticality::RealTime => {
-                if self.loaded.is_measured(infer.model, infer.stage) {
+                // Of other policies' stages nothing is claimed, and what they take for lost does not depend on it.
+                if self.punctual && !self.loaded.is_measured(infer.model, infer.stage) {
+                    self.loaded.allowed(infer.model, on.budget)
+                } else {
                     let conduct = &self.conduct;
                     conduct.allowed(infer.partition, infer.model, on.budget)
-                } else {
-                    self.loaded.allowed(infer.model, on.budget)
                 }
             }
             // No promise relies upon how long it takes.

@@ -23,6 +23,8 @@ impl Auditor {
         let in_contract = self
             .claims
             .arrived(arrival.task, task, self.now, captured, earlier);
+        // Nothing is claimed of what is not there as it was measured, wherever it is offloaded to.
+        let in_contract = in_contract && !self.is_unmeasured(arrival.task);
         let key = key(arrival.ticket);
         self.log.open.insert(
             key,
