@@ -6,7 +6,8 @@
 //! the request's buffer; and `answers`, which tells the host by a word that they are there. So the contract of request buffers is the
 //! same for both ways. The plan counts the time that frames take from stages of the partition.
 //!
-//! A frame that cannot be prepared takes the device down, as a stage would: until all is made again its stages fail, too. The
+//! A frame that cannot be prepared takes the device down, as a stage would: until all is made again its stages fail, too. Its
+//! launches may still write to the request's buffer, which is withheld from everyone until the context was reset. The
 //! recovery thread then makes what is here once more, and registers the memory of clients again.
 //!
 //! (emulated)
@@ -410,7 +411,7 @@ impl Installed {
             let kernels = &self.installation.kernels;
             // SAFETY: the arguments are of these kernels. The frame kernel reads the crop's rows, which lie in registered memory
             // or in the copy (`locate`), and writes as many halves as were taken; `output` writes the input of a request
-            // whose buffer is claimed until the word is there, or the device is down and makes everything again.
+            // whose buffer is claimed until the word is there, and withheld until a reset if it is not.
             unsafe { kernels.launch(stream, kernel, grid, &Guard::default(), &arguments)? };
         }
         Ok(())
@@ -456,8 +457,11 @@ impl Station {
         let located = installed.locate(rows, frame);
         let target = installed.installation.inputs.address(input.buffer());
         let target = target + (work.input.offset * size_of::<f32>()) as u64;
-        installed.launch(at, work, &located, target)?;
-        installed.wait(at, work.limit_ns, &self.health)?;
+        let launched = installed.launch(at, work, &located, target);
+        let done = launched.map_err(DeviceError::from);
+        let done = done.and_then(|()| installed.wait(at, work.limit_ns, &self.health));
+        // While the place is locked, for which a restart waits: so what is withheld here is given back by it.
+        done.inspect_err(|_| input.withhold())?;
         Ok(located.copied_bytes)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use emulated_cuda::Config;
 use punctual_conformance::{Testable, networks};
 use punctual_core::{ModelId, PartitionId};
-use punctual_device::HostedDevice;
+use punctual_device::{ClaimError, HostedDevice};
 use punctual_device::frames::{FrameWork, FramesRefused, HeldBytes, NotPrepared, SharedPreparer};
 use punctual_device_cuda::DeviceError;
 use punctual_kernels::preprocess::{CropRows, PlanarOutput, PreprocessSpec, Preprocessor};
@@ -61,6 +61,10 @@ struct Frames {
 
 impl Frames {
     fn of(format: PixelFormat, config: &Config) -> Self {
+        Self::within(LIMIT_NS, format, config)
+    }
+
+    fn within(limit_ns: u64, format: PixelFormat, config: &Config) -> Self {
         let device = Cuda::with(config, &network(), &cuda(), 1);
         let layout = layout(format);
         let crop = Size {
@@ -80,7 +84,11 @@ impl Frames {
             mean: [MEAN[0], MEAN[1], MEAN[2], 0.0],
             std: [STD[0], STD[1], STD[2], 1.0],
         });
-        let preparer = device.device.frame_preparer(&[work(format)]);
+        let work = FrameWork {
+            limit_ns,
+            ..work(format)
+        };
+        let preparer = device.device.frame_preparer(&[work]);
         let mut random = Random::new(7);
         let bytes = (0..MEMORY_BYTES).map(|_| (random.next_u64() >> 56) as u8);
         let memory: Arc<[u8]> = bytes.collect();
@@ -218,6 +226,30 @@ fn a_frame_that_fails_takes_the_device_down_and_frames_are_prepared_again_after_
     // The client's memory is registered again.
     frames.agree(corner(5, 5), 0);
     let _ = frames.device.answers(0, &[0]);
+}
+
+/// A frame that a core prepares into the same buffer would be overwritten otherwise: one of another client.
+#[test]
+fn the_buffer_of_a_frame_that_hangs_is_out_of_use_until_the_device_was_restarted() {
+    let frames = Frames::within(1_000_000, PixelFormat::Rgb8, &Config::default());
+    let (inputs, emulator) = (&frames.device.inputs, &frames.device.emulator);
+    // The second of a frame's three, which writes to the buffer.
+    emulator.hang_launch(1);
+    assert_eq!(frames.by_gpu(corner(0, 0)), Err(NotPrepared));
+    let refused = inputs.claim(0, ModelId(0)).err();
+    assert_eq!(refused, Some(ClaimError::Withheld(0)));
+    assert!(inputs.claim(1, ModelId(0)).is_ok());
+    // By default a reset waits for what hangs, so the launch still writes.
+    emulator.release_hangs();
+    frames.device.until_restarted(1);
+    let mut of_core = inputs.claim(0, ModelId(0)).expect("given back");
+    of_core.pixels().fill(7.0);
+    drop(of_core);
+    let mut kept = inputs.claim(0, ModelId(0)).expect("free");
+    assert!(kept.pixels().iter().all(|&value| value == 7.0));
+    let limit_ns = 1_000_000;
+    let overdue = DeviceError::FrameOverdue { limit_ns };
+    assert_eq!(frames.device.device.faults(), [overdue]);
 }
 
 #[test]
