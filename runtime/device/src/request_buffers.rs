@@ -70,7 +70,9 @@ pub enum ClaimError {
     #[error("request buffer {0} is in use: prepare it only after Action::Prepare, and once")]
     InUse(u16),
     /// What was to prepare a frame into it has not ended.
-    #[error("the device may still write to request buffer {0}: use it when the device was restarted")]
+    #[error(
+        "the device may still write to request buffer {0}: use it when the device was restarted"
+    )]
     Withheld(u16),
     #[error("request buffer {buffer} does not exist: there are {buffers}")]
     UnknownBuffer {
