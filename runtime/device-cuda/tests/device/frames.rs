@@ -319,11 +319,11 @@ fn the_buffer_of_a_frame_that_hangs_is_out_of_use_until_the_device_was_restarted
     // By default a reset waits for what hangs, so the launch still writes.
     emulator.release_hangs();
     frames.device.until_restarted(1);
-    let mut of_core = inputs.claim(0, ModelId(0)).expect("given back");
-    of_core.pixels().fill(7.0);
-    drop(of_core);
-    let mut kept = inputs.claim(0, ModelId(0)).expect("free");
-    assert!(kept.pixels().iter().all(|&value| value == 7.0));
+    let mut written = inputs.claim(0, ModelId(0)).expect("given back");
+    assert!(
+        written.pixels().iter().all(|value| value.is_finite()),
+        "by the launch that hung"
+    );
     let limit_ns = 1_000_000;
     let overdue = DeviceError::FrameOverdue { limit_ns };
     assert_eq!(frames.device.device.faults(), [overdue]);

@@ -20,7 +20,7 @@ const _: () = assert!(
 pub struct ClaimedRegions {
     regions: Box<[Region]>,
     claimed: Box<[AtomicBool]>,
-    /// Those that a device may still write to, though nobody has claimed them.
+    /// Those that a device may still write to after their claims.
     withheld: Box<[AtomicBool]>,
     /// How often each was claimed; written by its holder only.
     turns: Box<[AtomicU32]>,
@@ -138,7 +138,7 @@ impl BufferGuard<'_> {
         self.turn
     }
 
-    /// Nobody can claim the region after this claim, until [`ClaimedRegions::give_back_withheld`]: a device may still write to it.
+    /// Keeps the region unclaimed after this claim, until [`ClaimedRegions::give_back_withheld`]: a device may still write to it.
     pub fn withhold(&self) {
         // Relaxed: published by the end of this claim (label CLAIM).
         self.regions.withheld[self.index].store(true, Ordering::Relaxed);
