@@ -28,6 +28,8 @@ pub struct Config {
     pub integrated: bool,
     /// Whether `cuMemHostRegister` works.
     pub host_register: bool,
+    /// Whether it takes memory that the process may only read, too.
+    pub host_register_read_only: bool,
     /// Whether `cuImportExternalMemory` takes DMA-BUFs, as on Jetson boards from Thor on.
     pub dma_buf_import: bool,
     pub memory_bytes: u64,
@@ -113,6 +115,7 @@ impl Default for Config {
             driver: 12060,
             integrated: true,
             host_register: true,
+            host_register_read_only: true,
             dma_buf_import: false,
             memory_bytes: 2 << 30,
             queue: 1024,
@@ -152,7 +155,8 @@ pub enum ConfigError {
     },
 }
 
-const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, dma-buf-import, \
+const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, \
+                    host-register-read-only, dma-buf-import, \
                     memory, queue, masks, green-fine, mask-offset, fragile, export-table, descriptor, descriptor-mask, \
                     descriptor-masks, connections, clock-file, lazy, hung-reset, hide, fail, fail-launch, hang-launch, launch-log";
 
@@ -192,6 +196,7 @@ impl Config {
             }
             "integrated" => self.integrated = flag(key, value)?,
             "host-register" => self.host_register = flag(key, value)?,
+            "host-register-read-only" => self.host_register_read_only = flag(key, value)?,
             "dma-buf-import" => self.dma_buf_import = flag(key, value)?,
             "memory" => self.memory_bytes = number(key, value, "bytes")?,
             "queue" => self.queue = within(key, value, 1..=1 << 20, "1 to 1048576")?,
@@ -386,7 +391,7 @@ impl fmt::Display for Config {
         write!(
             f,
             "devices={} tpcs={} sms-per-tpc={} spread={} tpc-of-bit={bits} compute={}.{} driver={}.{} integrated={} \
-             host-register={} dma-buf-import={} memory={} queue={} masks={} green-fine={} export-table={} \
+             host-register={} host-register-read-only={} dma-buf-import={} memory={} queue={} masks={} green-fine={} export-table={} \
              descriptor-masks={} hung-reset={} hide={hidden} fail={calls}",
             self.devices,
             self.tpcs,
@@ -398,6 +403,7 @@ impl fmt::Display for Config {
             self.driver % 1000 / 10,
             on(self.integrated),
             on(self.host_register),
+            on(self.host_register_read_only),
             on(self.dma_buf_import),
             self.memory_bytes,
             self.queue,
@@ -460,6 +466,7 @@ mod tests {
             lazy: Some(false),
             hung_reset: HungReset::Blocks,
             export_table: false,
+            host_register_read_only: false,
             dma_buf_import: true,
             descriptor: Some(0x41),
             descriptor_masks: false,

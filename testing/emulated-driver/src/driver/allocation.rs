@@ -55,9 +55,10 @@ pub(crate) fn info() -> Outcome<(usize, usize)> {
     })
 }
 
-pub(crate) fn register(address: usize, bytes: usize) -> Outcome {
+pub(crate) fn register(address: usize, bytes: usize, read_only: bool) -> Outcome {
     context::with(|device| {
-        if !device.config.host_register {
+        let config = &device.config;
+        if !config.host_register || read_only && !config.host_register_read_only {
             return Err(Code::NOT_SUPPORTED);
         }
         if address == 0 || bytes == 0 {

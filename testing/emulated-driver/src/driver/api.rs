@@ -132,7 +132,7 @@ calls! {
     cuMemHostRegister_v2(address: usize, bytes: usize, flags: c_uint) {
         // Portable, mapped, of a device, read only.
         if flags & !15 != 0 { return Err(Code::INVALID_VALUE); }
-        allocation::register(address, bytes)
+        allocation::register(address, bytes, flags & 8 != 0)
     }
     cuMemHostUnregister(address: usize) { allocation::unregister(address) }
     cuMemHostGetDevicePointer_v2(to: *mut u64, address: usize, flags: c_uint) {
