@@ -47,6 +47,6 @@ pub use random::{Random, mix};
 pub use ranking::Ranking;
 pub use resampling::{Between, Coordinates, Direction, Filter, Resampling, Rounding};
 pub use sampling::{Interpolation, Outside, Sampling, Taps};
-pub use shared_bytes::{HeldBytes, SharedBytes};
+pub use shared_bytes::{FrameMemory, HeldBytes, SharedBytes};
 pub use view::{Axis, Digit, View};
 pub use window::{Extent, Padding, PoolKind, Window, WindowError};

@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -78,6 +79,24 @@ impl HeldBytes {
             start: self.start,
             len: self.len,
             mapped: PhantomData,
+        }
+    }
+}
+
+/// Memory of a client's frames, for a device that may read them where they lie.
+#[derive(Clone)]
+pub struct FrameMemory {
+    /// As this process reads it.
+    pub bytes: HeldBytes,
+    /// The DMA-BUF whose bytes they are, from the first on: a device reads it by an address of its own.
+    pub dma_buf: Option<Arc<OwnedFd>>,
+}
+
+impl From<HeldBytes> for FrameMemory {
+    fn from(bytes: HeldBytes) -> Self {
+        Self {
+            bytes,
+            dma_buf: None,
         }
     }
 }

@@ -3,12 +3,13 @@
 //! Nothing in here receives a descriptor of a client's or closes one: that is for the pools, which
 //! may block. A connection is dropped here only once it is clean.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use punctual_core::{ClientId, TaskId};
-use punctual_device::frames::SharedPreparer;
+use punctual_device::frames::{FramesCopied, SharedPreparer};
 use punctual_events::{DaemonEvent, say};
 use punctual_ipc::{
     AdmitError, Connection, Description, FrameSpec, Hello, Listener, OutputTerms, PeerCredentials,
@@ -62,6 +63,8 @@ pub struct Acceptor {
     accepted: u64,
     refused: u64,
     gone: u64,
+    /// Tasks of which it was said that the GPU reads copies of their frames.
+    copying: BTreeSet<TaskId>,
     openings: Openings,
     log: RateLimit,
     refusals: Repeats,
@@ -105,6 +108,7 @@ impl Acceptor {
             accepted: 0,
             refused: 0,
             gone: 0,
+            copying: BTreeSet::new(),
             openings: Openings::default(),
             log: RateLimit::default(),
             refusals: Repeats::default(),
@@ -173,10 +177,16 @@ impl Acceptor {
                     client,
                     pid,
                     channel,
-                } => match channel {
-                    Ok(channel) => self.let_in(client, channel),
-                    Err(error) => self.not_admitted(client, pid, &error),
-                },
+                    copied,
+                } => {
+                    if let Some(reason) = copied {
+                        self.tell_copied(client, &reason);
+                    }
+                    match channel {
+                        Ok(channel) => self.let_in(client, channel),
+                        Err(error) => self.not_admitted(client, pid, &error),
+                    }
+                }
             }
         }
         let now_ns = clock::now_ns();
@@ -408,13 +418,15 @@ impl Acceptor {
         // A client decides how much memory is made for it, and when it maps that.
         self.pools.places.run(move || {
             let channel = connection.admit_with(&terms, &description);
-            if let (Some(frames), Ok(channel)) = (frames, &channel) {
-                frames.attach(channel.frame_memory());
-            }
+            let copied = match (frames, &channel) {
+                (Some(frames), Ok(channel)) => frames.attach(channel.frame_memory()),
+                _ => None,
+            };
             Some(Done::Admitted {
                 client,
                 pid,
                 channel,
+                copied,
             })
         });
     }
@@ -424,6 +436,16 @@ impl Acceptor {
         let bytes = self.plan.tasks[task.index()].channel.bytes();
         let uid = self.places.uid_of(client);
         self.openings.unfinished(uid, bytes, clock::now_ns());
+    }
+
+    /// Once a task: it is the machine's doing, not the client's.
+    fn tell_copied(&mut self, client: ClientId, reason: &FramesCopied) {
+        let id = self.places.task(client);
+        if self.copying.insert(id) {
+            let task = self.plan.task(id).name.clone();
+            let reason = reason.to_string();
+            say(&DaemonEvent::FramesCopied { task, reason });
+        }
     }
 
     fn not_admitted(&mut self, client: ClientId, pid: i32, error: &AdmitError) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use punctual_core::{Failure, Instant, ModelId, Nanos, RequestId, TaskId, Ticket};
 use punctual_device::frames::{FramePreparer, NotPrepared, SharedPreparer};
-use punctual_device::{InputBuffers, InputWriter};
+use punctual_device::{ClaimError, InputBuffers, InputWriter};
 use punctual_events::RtEvent;
 use punctual_ipc::{PayloadReader, Rows};
 use punctual_kernels::preprocess::{CropRows, NotFinite, PlanarOutput, Preprocessor};
@@ -158,7 +158,7 @@ impl Intake {
     }
 
     /// [`Failure::Payload`] when the payload cannot be read (a fault of the client) or the buffer is unavailable (a
-    /// fault of the daemon), [`Failure::Device`] when the GPU does not prepare it, [`Failure::Vector`] for a number out of range, [`Failure::NotFinite`] for a tensor with
+    /// fault of the daemon), [`Failure::Device`] when the GPU does not prepare it or may still write to the buffer, [`Failure::Vector`] for a number out of range, [`Failure::NotFinite`] for a tensor with
     /// such a value: the request fails in any case. Otherwise what was prepared.
     fn convert(
         &mut self,
@@ -183,7 +183,10 @@ impl Intake {
             return Err(Failure::Vector);
         }
         let claimed = target.buffers.claim(buffer, target.model);
-        let mut writer = claimed.map_err(|_| Failure::Payload)?;
+        let mut writer = claimed.map_err(|refused| match refused {
+            ClaimError::Withheld(_) => Failure::Device,
+            _ => Failure::Payload,
+        })?;
         let mut numbers = &*self.numbers;
         for at in 0..target.vectors.len() {
             let vector = writer.vector(at);

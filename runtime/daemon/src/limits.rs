@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use punctual_plan::{Plan, Purpose};
+use punctual_plan::{Plan, PreparedBy, Purpose};
 use punctual_platform::control_group::{self, MemoryLimit};
 use punctual_platform::limits::{self, MemoryResource};
 use punctual_platform::memory;
@@ -104,8 +104,13 @@ fn clients_files(plan: &Plan) -> u64 {
     let clients = plan.client_slots.iter();
     let files = clients.map(|client| {
         let task = plan.task(client.task);
+        // A device that imports a buffer has a descriptor of its own.
+        let holders = match task.arrival.prepared_by {
+            PreparedBy::Cores => 1,
+            PreparedBy::Gpu => 2,
+        };
         let own = if task.entry.import_buffers {
-            task.channel.slots
+            holders * task.channel.slots
         } else {
             0
         };

@@ -1,6 +1,7 @@
 //! The threads that do for housekeeping what a client can make slow.
 
 use punctual_core::ClientId;
+use punctual_device::frames::FramesCopied;
 use punctual_ipc::{AdmitError, ServerChannel};
 use punctual_platform::poll::Waker;
 
@@ -22,6 +23,8 @@ pub enum Done {
         client: ClientId,
         pid: i32,
         channel: Result<ServerChannel, AdmitError>,
+        /// Why the GPU does not read its frames where they lie.
+        copied: Option<FramesCopied>,
     },
     /// A piece of a client that is gone was dropped.
     Dropped(ClientId),

@@ -6,8 +6,9 @@
 //! the request's buffer; and `answers`, which tells the host by a word that they are there. So the contract of request buffers is the
 //! same for both ways. The plan counts the time that frames take from stages of the partition.
 //!
-//! A frame that cannot be prepared takes the device down, as a stage would: until all is made again its stages fail, too. The
-//! recovery thread then makes what is here once more, and registers the memory of clients again.
+//! A frame that cannot be prepared takes the device down, as a stage would: until all is made again its stages fail, too. Its
+//! launches may still write to the request's buffer, which is withheld from everyone until the context was reset. The
+//! recovery thread then makes what is here once more, and makes the memory of clients readable again.
 //!
 //! (emulated)
 
@@ -21,14 +22,17 @@ use punctual_cuda_kernels::params::{
 };
 use punctual_cuda_kernels::{Arguments, Kernel, Module as Unit, TensorView, kernel};
 use punctual_device::frames::{
-    CropRows, FramePreparer, FrameWork, FramesRefused, HeldBytes, NotPrepared, RowSpan,
+    CropRows, FrameMemory, FramePreparer, FrameWork, FramesCopied, FramesRefused, NotPrepared,
+    RowSpan,
 };
 use punctual_device::{InputBuffers, InputLayout, InputWriter};
 use punctual_platform::clock;
 use punctual_types::{PixelFormat, SharedBytes};
 
 use crate::counters::Counters;
-use crate::driver::{CallError, Context, DeviceMemory, MappedMemory, ReadRegistration, Stream};
+use crate::driver::{
+    CallError, Context, DeviceMemory, MappedMemory, NotReadable, ReadableMemory, Stream,
+};
 use crate::engine::Executors;
 use crate::faults::{DeviceError, Health};
 use crate::installation::{Inputs, Installation};
@@ -74,7 +78,7 @@ struct Place {
     /// None while the device is being restarted.
     installed: Option<Installed>,
     /// Where the client has its frames.
-    memory: Vec<HeldBytes>,
+    memory: Vec<FrameMemory>,
     /// Why the device went down.
     error: Option<DeviceError>,
 }
@@ -95,7 +99,7 @@ struct Work {
 struct Installed {
     /// Before what launches in it use.
     streams: Box<[Arc<Stream>]>,
-    registered: Vec<ReadRegistration>,
+    readable: Vec<ReadableMemory>,
     installation: Arc<Installation>,
     /// The picture in halves, then counts of values that are not finite, of which there are none.
     halves: DeviceMemory,
@@ -170,9 +174,7 @@ impl Stations {
         for station in all.stations.clone() {
             let mut installed = self.installed(&station, context, installation, &mut all)?;
             let mut place = locked(&station.place);
-            for memory in &place.memory {
-                installed.register(memory);
-            }
+            installed.make_readable(&place.memory);
             place.installed = Some(installed);
         }
         Ok(())
@@ -220,7 +222,7 @@ impl Stations {
         let most = |of: fn(&Work) -> usize| station.works.iter().map(of).max().unwrap_or(0);
         Ok(Installed {
             streams: streams.into(),
-            registered: Vec::new(),
+            readable: Vec::new(),
             installation: installation.clone(),
             halves: DeviceMemory::take(context, most(Work::halves_bytes))?,
             counts: DeviceMemory::take(context, 4 * most(Work::counts))?,
@@ -350,19 +352,23 @@ impl Work {
 }
 
 impl Installed {
-    /// A memory that cannot be registered is copied from.
-    fn register(&mut self, memory: &HeldBytes) {
-        let context = self.streams.first().map(|stream| stream.context());
-        let registered = context.map(|context| ReadRegistration::new(context, memory.clone()));
-        if let Some(Ok(Some(registered))) = registered {
-            self.registered.push(registered);
+    /// Memory that cannot be made readable is copied from. Why the first is not.
+    fn make_readable(&mut self, memory: &[FrameMemory]) -> Option<NotReadable> {
+        let context = self.streams.first()?.context().clone();
+        let mut why = None;
+        for memory in memory {
+            match ReadableMemory::new(&context, memory.clone()) {
+                Ok(readable) => self.readable.push(readable),
+                Err(not) => why = why.or(Some(not)),
+            }
         }
+        why
     }
 
     fn locate(&mut self, rows: &CropRows, frame: SharedBytes<'_>) -> Located {
         assert!(frame.len() >= rows.extent(), "frame shorter than its rows");
-        let mut registered = self.registered.iter();
-        if let Some(base) = registered.find_map(|memory| memory.address(frame)) {
+        let mut readable = self.readable.iter();
+        if let Some(base) = readable.find_map(|memory| memory.address(frame)) {
             return Located {
                 rows: *rows,
                 base,
@@ -408,9 +414,9 @@ impl Installed {
             let kernel = kernel.expect("a kernel of the table");
             let grid = kernel.grid(&arguments).expect("its own arguments");
             let kernels = &self.installation.kernels;
-            // SAFETY: the arguments are of these kernels. The frame kernel reads the crop's rows, which lie in registered memory
+            // SAFETY: the arguments are of these kernels. The frame kernel reads the crop's rows, which lie in readable memory
             // or in the copy (`locate`), and writes as many halves as were taken; `output` writes the input of a request
-            // whose buffer is claimed until the word is there, or the device is down and makes everything again.
+            // whose buffer is claimed until the word is there, and withheld until a reset if it is not.
             unsafe { kernels.launch(stream, kernel, grid, &Guard::default(), &arguments)? };
         }
         Ok(())
@@ -456,25 +462,28 @@ impl Station {
         let located = installed.locate(rows, frame);
         let target = installed.installation.inputs.address(input.buffer());
         let target = target + (work.input.offset * size_of::<f32>()) as u64;
-        installed.launch(at, work, &located, target)?;
-        installed.wait(at, work.limit_ns, &self.health)?;
+        let launched = installed.launch(at, work, &located, target);
+        let done = launched.map_err(DeviceError::from);
+        let done = done.and_then(|()| installed.wait(at, work.limit_ns, &self.health));
+        // While the place is locked, for which a restart waits: so what is withheld here is given back by it.
+        done.inspect_err(|_| input.withhold())?;
         Ok(located.copied_bytes)
     }
 }
 
 impl FramePreparer for Station {
-    fn attach(&self, memory: Vec<HeldBytes>) {
+    fn attach(&self, memory: Vec<FrameMemory>) -> Option<FramesCopied> {
         let mut place = locked(&self.place);
-        if let Some(installed) = &mut place.installed {
-            memory.iter().for_each(|memory| installed.register(memory));
-        }
+        let installed = place.installed.as_mut();
+        let why = installed.and_then(|installed| installed.make_readable(&memory));
         place.memory = memory;
+        why.map(|not| FramesCopied(not.into()))
     }
 
     fn detach(&self) {
         let mut place = locked(&self.place);
         if let Some(installed) = &mut place.installed {
-            installed.registered.clear();
+            installed.readable.clear();
         }
         place.memory = Vec::new();
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use punctual_core::{ModelId, PartitionId};
 pub use punctual_kernels::preprocess::{CropRows, RowSpan};
-pub use punctual_types::HeldBytes;
 use punctual_types::{FrameLayout, SharedBytes, Size};
+pub use punctual_types::{FrameMemory, HeldBytes};
 use thiserror::Error;
 
 use crate::request_buffers::InputWriter;
@@ -34,9 +34,9 @@ pub struct FrameWork {
 
 /// Prepares the frames of one intake on a device.
 pub trait FramePreparer: Send + Sync {
-    /// From now on frames lie in this memory, of which the device reads in place as much as it can. May wait, for the driver:
-    /// never called by a real-time thread, nor while a frame is prepared.
-    fn attach(&self, memory: Vec<HeldBytes>);
+    /// From now on frames lie in this memory, of which the device reads in place as much as it can; why it cannot, if some is
+    /// copied. May wait, for the driver: never called by a real-time thread, nor while a frame is prepared.
+    fn attach(&self, memory: Vec<FrameMemory>) -> Option<FramesCopied>;
 
     /// Gives the memory back; as [`attach`](Self::attach).
     fn detach(&self);
@@ -57,6 +57,11 @@ pub trait FramePreparer: Send + Sync {
         input: &mut InputWriter<'_>,
     ) -> Result<usize, NotPrepared>;
 }
+
+/// Why a device copies frames before it prepares them.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct FramesCopied(pub Box<dyn Error + Send + Sync>);
 
 /// The device did not prepare a frame. Why is in its own faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

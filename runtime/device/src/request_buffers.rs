@@ -63,12 +63,17 @@ struct Shared {
     layouts: Box<[InputLayout]>,
 }
 
-/// Why an input area is unavailable: the caller broke the protocol.
+/// Why an input area is unavailable: the caller broke the protocol, or the device hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ClaimError {
     /// A writer or a running stage holds it.
     #[error("request buffer {0} is in use: prepare it only after Action::Prepare, and once")]
     InUse(u16),
+    /// What was to prepare a frame into it has not ended.
+    #[error(
+        "the device may still write to request buffer {0}: use it when the device was restarted"
+    )]
+    Withheld(u16),
     #[error("request buffer {buffer} does not exist: there are {buffers}")]
     UnknownBuffer {
         buffer: u16,
@@ -134,7 +139,7 @@ impl InputBuffers {
     /// The input area of request buffer `buffer`, laid out for `model`, until the writer is dropped.
     ///
     /// # Errors
-    /// [`ClaimError`], when the buffer is in use or something does not exist.
+    /// [`ClaimError`], when the buffer is in use or withheld, or something does not exist.
     pub fn claim(&self, buffer: u16, model: ModelId) -> Result<InputWriter<'_>, ClaimError> {
         let shared = &*self.shared;
         let layout = self.layout(model).ok_or(ClaimError::UnknownModel(model))?;
@@ -145,10 +150,14 @@ impl InputBuffers {
                 buffers: shared.regions.count(),
             });
         }
-        let mut claim = shared
-            .regions
-            .claim(index)
-            .ok_or(ClaimError::InUse(buffer))?;
+        let refused = || {
+            if shared.regions.is_withheld(index) {
+                ClaimError::Withheld(buffer)
+            } else {
+                ClaimError::InUse(buffer)
+            }
+        };
+        let mut claim = shared.regions.claim(index).ok_or_else(refused)?;
         // Models put their zeros in different places: the first use by another model clears the
         // buffer. Relaxed: only the holder of the claim reads or writes this.
         let owner = u32::from(model.0) + 1;
@@ -176,6 +185,11 @@ impl InputWriter<'_> {
     #[must_use]
     pub fn buffer(&self) -> usize {
         self.claim.index()
+    }
+
+    /// Keeps the buffer out of use after this, until the device was made again: it may still write there.
+    pub fn withhold(&self) {
+        self.claim.withhold();
     }
 
     /// From the first pixel of the first plane to the last of the last. What lies between the

@@ -197,6 +197,12 @@ events! {
             is "client-gone", Info from Housekeeping, counted in "clients.gone",
             says "{client}: disconnected after {served}";
 
+        /// The first client of the task that this happened to. Cores prepare such frames without a copy.
+        FramesCopied { task: String, reason: String }
+            is "frames-copied", Warn from Housekeeping, counted in "tasks[].copied_bytes",
+            says "task {task}: frames are copied before the GPU prepares them: {reason}; \
+                  with prepare = \"cores\" nothing is copied";
+
         ClientsCame { uid: u32, task: String, count: u32, within_s: u64 }
             is "clients-came", Info from Housekeeping,
             says "task {task}: {count} more clients of user {uid} connected within {within_s} s";

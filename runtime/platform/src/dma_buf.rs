@@ -4,6 +4,7 @@
 //! tested is that nothing else is taken for one.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use crate::error::{OsError, check};
 use crate::poll;
@@ -22,7 +23,7 @@ const SYNC_END: u64 = 1 << 2;
 const TRIES_MAX: u32 = 64;
 
 #[derive(Debug)]
-pub struct DmaBuffer(OwnedFd);
+pub struct DmaBuffer(Arc<OwnedFd>);
 
 impl DmaBuffer {
     /// Whether the file is one, by its own description and the file system that it is on. A file
@@ -50,7 +51,13 @@ impl DmaBuffer {
     /// Takes over a file that [is one](Self::is_one).
     #[must_use]
     pub fn received(file: OwnedFd) -> Self {
-        Self(file)
+        Self(Arc::new(file))
+    }
+
+    /// For devices that import it.
+    #[must_use]
+    pub fn file(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.0)
     }
 
     /// Maps all of it for reading, between [`begin_read`](Self::begin_read) and

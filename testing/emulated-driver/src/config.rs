@@ -28,6 +28,10 @@ pub struct Config {
     pub integrated: bool,
     /// Whether `cuMemHostRegister` works.
     pub host_register: bool,
+    /// Whether it takes memory that the process may only read, too.
+    pub host_register_read_only: bool,
+    /// Whether `cuImportExternalMemory` takes DMA-BUFs, as on Jetson boards from Thor on.
+    pub dma_buf_import: bool,
     pub memory_bytes: u64,
     /// Launches that wait in a stream before `cuLaunchKernel` blocks.
     pub queue: u32,
@@ -111,6 +115,8 @@ impl Default for Config {
             driver: 12060,
             integrated: true,
             host_register: true,
+            host_register_read_only: true,
+            dma_buf_import: false,
             memory_bytes: 2 << 30,
             queue: 1024,
             masks: true,
@@ -150,6 +156,7 @@ pub enum ConfigError {
 }
 
 const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, \
+                    host-register-read-only, dma-buf-import, \
                     memory, queue, masks, green-fine, mask-offset, fragile, export-table, descriptor, descriptor-mask, \
                     descriptor-masks, connections, clock-file, lazy, hung-reset, hide, fail, fail-launch, hang-launch, launch-log";
 
@@ -189,6 +196,8 @@ impl Config {
             }
             "integrated" => self.integrated = flag(key, value)?,
             "host-register" => self.host_register = flag(key, value)?,
+            "host-register-read-only" => self.host_register_read_only = flag(key, value)?,
+            "dma-buf-import" => self.dma_buf_import = flag(key, value)?,
             "memory" => self.memory_bytes = number(key, value, "bytes")?,
             "queue" => self.queue = within(key, value, 1..=1 << 20, "1 to 1048576")?,
             "masks" => self.masks = flag(key, value)?,
@@ -382,7 +391,7 @@ impl fmt::Display for Config {
         write!(
             f,
             "devices={} tpcs={} sms-per-tpc={} spread={} tpc-of-bit={bits} compute={}.{} driver={}.{} integrated={} \
-             host-register={} memory={} queue={} masks={} green-fine={} export-table={} \
+             host-register={} host-register-read-only={} dma-buf-import={} memory={} queue={} masks={} green-fine={} export-table={} \
              descriptor-masks={} hung-reset={} hide={hidden} fail={calls}",
             self.devices,
             self.tpcs,
@@ -394,6 +403,8 @@ impl fmt::Display for Config {
             self.driver % 1000 / 10,
             on(self.integrated),
             on(self.host_register),
+            on(self.host_register_read_only),
+            on(self.dma_buf_import),
             self.memory_bytes,
             self.queue,
             on(self.masks),
@@ -455,6 +466,8 @@ mod tests {
             lazy: Some(false),
             hung_reset: HungReset::Blocks,
             export_table: false,
+            host_register_read_only: false,
+            dma_buf_import: true,
             descriptor: Some(0x41),
             descriptor_masks: false,
             hide: vec!["cuGreenCtxCreate".into(), "cuMemHostRegister_v2".into()],

@@ -204,8 +204,9 @@ impl Step for Frames {
             preparer: rig.device.frame_preparer(&works)?,
             inputs: rig.inputs.clone(),
         };
-        let attached = cameras.iter().map(|camera| camera.attached.clone());
-        gpu.preparer.attach(attached.collect());
+        let attached = cameras.iter().map(|camera| camera.attached.clone().into());
+        // What is copied is among the figures.
+        let _ = gpu.preparer.attach(attached.collect());
         for (round, ()) in session.rounds(200, 2, 500).enumerate() {
             for (work, camera) in cameras.iter_mut().enumerate() {
                 camera.round(&gpu, work, round)?;

@@ -1,6 +1,7 @@
 //! The GPU prepares the frames of a task, on the emulated driver: answers are right, nothing is copied, and no client harms
 //! another by what it does to its frames.
 
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use emulated_cuda::Config;
@@ -115,6 +116,35 @@ fn frames_that_the_gpu_cannot_read_where_they_lie_are_copied_and_counted() {
     let task = &report.tasks[0];
     assert_eq!((task.prepared, task.prepared_by_gpu), (1, 1));
     // Out of the slot, and into memory of the driver's.
+    assert_eq!(task.copied_bytes, 2 * CROP_BYTES);
+}
+
+#[test]
+fn what_the_driver_cannot_read_in_place_is_copied_which_is_said_once_a_task() {
+    let _turn = turn();
+    let driver = Config {
+        host_register_read_only: false,
+        ..Config::default()
+    };
+    let folder = profiled(&prepared_by_gpu(GPU_ONLY), &driver);
+    let daemon = Daemon::start_as(folder, |command| {
+        command.stderr(Stdio::piped());
+    });
+    for _client in 0..2 {
+        let mut far = connect(&daemon.socket(), "far", PixelFormat::Rgb8);
+        let result = answer(&mut far, Crop { x: 5, y: 3 });
+        assert_eq!(result.verdict, Verdict::OnTime);
+        drop(far);
+        daemon.report_when(|report| report.clients.in_use == 0);
+    }
+    daemon.signal("TERM");
+    let (status, words, report) = daemon.end_with_words();
+    assert_eq!(status.code(), Some(0), "{words}");
+    let said =
+        "task far: frames are copied before the GPU prepares them: the driver registers no memory";
+    assert_eq!(words.matches(said).count(), 1, "{words}");
+    let task = &report.tasks[0];
+    assert_eq!(task.prepared_by_gpu, 2);
     assert_eq!(task.copied_bytes, 2 * CROP_BYTES);
 }
 

@@ -328,7 +328,12 @@ impl Recovery {
         self.health.allow(0);
         match ended {
             Some(Err(ResetError::Call(error))) => unless_fatal(error.into()),
-            Some(Err(ResetError::InUse(_)) | Ok(_)) | None => Ok(()),
+            Some(Ok(_)) => {
+                // Only now nothing that hung can write to them.
+                self.device_plan.inputs.regions().give_back_withheld();
+                Ok(())
+            }
+            Some(Err(ResetError::InUse(_))) | None => Ok(()),
         }
     }
 }

@@ -16,6 +16,7 @@
 mod context;
 pub mod environment;
 mod error;
+mod external;
 mod green;
 mod library;
 mod masking;
@@ -27,11 +28,12 @@ mod symbols;
 
 pub use context::{Context, ResetError};
 pub use error::{CallError, Code, Lost, OpenError};
+pub use external::ImportError;
 pub use green::{GreenError, Groups};
 pub use library::{Attribute, Driver, Gpu, Version};
 pub use masking::{MaskError, Masking};
 pub use memory::{DeviceMemory, MappedMemory};
 pub use module::{Function, Module};
-pub use registration::{HostRegistration, ReadRegistration};
+pub use registration::{HostRegistration, NotReadable, ReadableMemory};
 pub use stream::{Event, Shape, Stream};
 pub use symbols::exports;

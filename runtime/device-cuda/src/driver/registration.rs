@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use punctual_device::InputBuffers;
 use punctual_platform::memory::kernel_page_bytes;
-use punctual_types::{HeldBytes, SharedBytes};
+use punctual_types::{FrameMemory, SharedBytes};
 
 use super::context::Context;
 use super::error::CallError;
-use super::library::Attribute;
+use super::external::{ImportError, Imported};
+use super::library::{Attribute, Version};
 use super::memory::device_address;
 
 /// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`. The second gives the buffers an address on the
@@ -103,42 +104,79 @@ impl HostRegistration {
     }
 }
 
-/// Memory that others may write to, registered for kernels that read it. Holds it, so it stays as long as the device may.
-pub struct ReadRegistration {
-    /// First, so that it ends before the memory may.
-    _registered: Registered,
-    /// Where the device sees the first byte.
-    address: u64,
-    memory: HeldBytes,
+/// Why kernels cannot read memory of others where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReadable {
+    #[error("the driver registers no memory that this process may only read")]
+    ReadOnly,
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(
+        "the driver, of CUDA {driver}, does not import DMA-BUFs ({error}), as drivers of CUDA 13 do on Jetson boards from Thor on"
+    )]
+    NotImported { driver: Version, error: ImportError },
 }
 
-impl ReadRegistration {
-    /// Registers it, if the device can read pages that this process may not write
-    /// (`CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED`); none if it cannot.
-    pub fn new(context: &Arc<Context>, memory: HeldBytes) -> Result<Option<Self>, CallError> {
-        if !context.gpu().can(Attribute::RegistersReadOnlyMemory)? {
-            return Ok(None);
-        }
-        context.bind()?;
-        let start = memory.bytes().address();
-        let pages = whole_pages(&(start..start + memory.bytes().len()), kernel_page_bytes());
-        let registered = Registered::new(context, &pages, FLAGS | READ_ONLY)?;
-        let first = device_address(context, pages.start as *mut c_void)?;
-        Ok(Some(Self {
-            _registered: registered,
-            address: first + (start - pages.start) as u64,
+/// Memory that others may write to, made readable for kernels. Holds it, so it stays as long as the device may read it.
+pub struct ReadableMemory {
+    /// First, so that it ends before the memory may.
+    _way: Way,
+    /// Where the device sees the first byte.
+    address: u64,
+    memory: FrameMemory,
+}
+
+enum Way {
+    Registered { _pages: Registered },
+    Imported { _buffer: Imported },
+}
+
+impl ReadableMemory {
+    /// Imports a DMA-BUF. Registers other memory, if the device can read pages that this process may not write
+    /// (`CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED`).
+    pub fn new(context: &Arc<Context>, memory: FrameMemory) -> Result<Self, NotReadable> {
+        let bytes = memory.bytes.bytes();
+        let (way, address) = if let Some(file) = &memory.dma_buf {
+            let driver = context.gpu().driver().version()?;
+            let buffer = Imported::new(context, file, bytes.len());
+            let buffer = buffer.map_err(|error| NotReadable::NotImported { driver, error })?;
+            let address = buffer.address();
+            (Way::Imported { _buffer: buffer }, address)
+        } else {
+            let (pages, address) = registered(context, bytes)?;
+            (Way::Registered { _pages: pages }, address)
+        };
+        Ok(Self {
+            _way: way,
+            address,
             memory,
-        }))
+        })
     }
 
     /// Where the device sees the first of these bytes; none if they are not all of this memory.
     #[must_use]
     pub fn address(&self, bytes: SharedBytes<'_>) -> Option<u64> {
-        let all = self.memory.bytes();
+        let all = self.memory.bytes.bytes();
         let offset = bytes.address().checked_sub(all.address())?;
         let is_inside = offset <= all.len() && bytes.len() <= all.len() - offset;
         is_inside.then(|| self.address + offset as u64)
     }
+}
+
+/// The pages of memory that this process may only read, and where the device sees its first byte.
+fn registered(
+    context: &Arc<Context>,
+    bytes: SharedBytes<'_>,
+) -> Result<(Registered, u64), NotReadable> {
+    if !context.gpu().can(Attribute::RegistersReadOnlyMemory)? {
+        return Err(NotReadable::ReadOnly);
+    }
+    context.bind()?;
+    let start = bytes.address();
+    let pages = whole_pages(&(start..start + bytes.len()), kernel_page_bytes());
+    let registered = Registered::new(context, &pages, FLAGS | READ_ONLY)?;
+    let first = device_address(context, pages.start as *mut c_void)?;
+    Ok((registered, first + (start - pages.start) as u64))
 }
 
 /// The pages that a place lies in.

@@ -7,12 +7,14 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevResource, CUdevResourceDesc, CUdevResourceType, CUdevice, CUdeviceptr,
-    CUevent, CUfunction, CUgreenCtx, CUmodule, CUstream, CUuuid,
+    self, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUcontext, CUdevResource, CUdevResourceDesc,
+    CUdevResourceType, CUdevice, CUdeviceptr, CUevent, CUexternalMemory, CUfunction, CUgreenCtx,
+    CUmodule, CUstream, CUuuid,
 };
 use libsmctrl_sys::launch_mask::GetExportTable;
 
 use super::error::OpenError;
+use super::external::Description;
 
 /// Declares a table: a field for each function, by the name under which the library exports it.
 macro_rules! symbols {
@@ -158,6 +160,15 @@ symbols! {
     create_stream = c"cuGreenCtxStreamCreate" (*mut CUstream, CUgreenCtx, c_uint, c_int);
 }
 
+symbols! {
+    /// Memory of other drivers: ours have all of these since CUDA 10 (`group__CUDA__EXTRES__INTEROP`).
+    ExternalSymbols:
+    import = c"cuImportExternalMemory" (*mut CUexternalMemory, *const Description);
+    map = c"cuExternalMemoryGetMappedBuffer"
+        (*mut CUdeviceptr, CUexternalMemory, *const CUDA_EXTERNAL_MEMORY_BUFFER_DESC);
+    destroy = c"cuDestroyExternalMemory" (CUexternalMemory);
+}
+
 /// The driver's `cuGetExportTable`, which its header declares and its manual does not describe; none in a driver
 /// that lacks it.
 pub(super) fn export_table(_open: &Symbols) -> Option<GetExportTable> {
@@ -172,6 +183,14 @@ impl GreenSymbols {
     /// The table, if the driver is young enough; else the name of what it lacks.
     pub(super) fn of(_open: &Symbols) -> Result<Self, &'static str> {
         // That there are symbols means that its library was loaded.
+        Self::find()
+    }
+}
+
+impl ExternalSymbols {
+    /// The table, or the name of what the driver lacks.
+    pub(super) fn of(_open: &Symbols) -> Result<Self, &'static str> {
+        // As for green contexts.
         Self::find()
     }
 }

@@ -1,14 +1,20 @@
 //! Frames that the device prepares are those that a core prepares, within what halves allow.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use emulated_cuda::Config;
 use punctual_conformance::{Testable, networks};
 use punctual_core::{ModelId, PartitionId};
-use punctual_device::HostedDevice;
-use punctual_device::frames::{FrameWork, FramesRefused, HeldBytes, NotPrepared, SharedPreparer};
+use punctual_device::frames::{
+    FrameMemory, FrameWork, FramesCopied, FramesRefused, HeldBytes, NotPrepared, SharedPreparer,
+};
+use punctual_device::{ClaimError, HostedDevice};
 use punctual_device_cuda::DeviceError;
 use punctual_kernels::preprocess::{CropRows, PlanarOutput, PreprocessSpec, Preprocessor};
+use punctual_platform::shared_memory::MemoryFile;
 use punctual_types::{Fit, FrameLayout, PixelFormat, Random, SharedBytes, Size};
 
 use crate::subject::{ASSERT, Cuda, cuda};
@@ -61,6 +67,10 @@ struct Frames {
 
 impl Frames {
     fn of(format: PixelFormat, config: &Config) -> Self {
+        Self::within(LIMIT_NS, format, config)
+    }
+
+    fn within(limit_ns: u64, format: PixelFormat, config: &Config) -> Self {
         let device = Cuda::with(config, &network(), &cuda(), 1);
         let layout = layout(format);
         let crop = Size {
@@ -80,7 +90,11 @@ impl Frames {
             mean: [MEAN[0], MEAN[1], MEAN[2], 0.0],
             std: [STD[0], STD[1], STD[2], 1.0],
         });
-        let preparer = device.device.frame_preparer(&[work(format)]);
+        let work = FrameWork {
+            limit_ns,
+            ..work(format)
+        };
+        let preparer = device.device.frame_preparer(&[work]);
         let mut random = Random::new(7);
         let bytes = (0..MEMORY_BYTES).map(|_| (random.next_u64() >> 56) as u8);
         let memory: Arc<[u8]> = bytes.collect();
@@ -90,6 +104,22 @@ impl Frames {
             preparer: preparer.expect("there are kernels"),
             memory: memory.into(),
         }
+    }
+
+    /// The client's memory is known to the device, as the DMA-BUF that it is.
+    fn attach(&self, dma_buf: Option<Arc<OwnedFd>>) -> Option<FramesCopied> {
+        let bytes = self.memory.clone();
+        self.preparer.attach(vec![FrameMemory { bytes, dma_buf }])
+    }
+
+    /// A memory file with the client's bytes, in the place of a DMA-BUF.
+    fn dma_buf(&self) -> Arc<OwnedFd> {
+        let mut bytes = vec![0; MEMORY_BYTES];
+        self.memory.bytes().copy_to(&mut bytes);
+        let file = MemoryFile::create(c"dma-buf", MEMORY_BYTES).expect("memory");
+        let mut file = File::from(OwnedFd::from(file));
+        file.write_all(&bytes).expect("room");
+        Arc::new(file.into())
     }
 
     fn frame(&self) -> SharedBytes<'_> {
@@ -175,7 +205,7 @@ fn frames_are_prepared_where_they_lie_and_from_a_copy_as_a_core_prepares_them() 
             let copied = frames.rows(at).copy_len();
             frames.agree(at, copied);
         }
-        frames.preparer.attach(vec![frames.memory.clone()]);
+        assert!(frames.attach(None).is_none());
         for at in CORNERS {
             frames.agree(at, 0);
         }
@@ -185,6 +215,61 @@ fn frames_are_prepared_where_they_lie_and_from_a_copy_as_a_core_prepares_them() 
         let counts = frames.device.device.counters().read();
         assert_eq!((counts.frames, counts.frames_copied), (11, 6), "{format:?}");
     }
+}
+
+#[test]
+fn a_dma_buf_is_imported_and_frames_are_prepared_in_it_as_a_core_prepares_them() {
+    let config = Config {
+        dma_buf_import: true,
+        ..Config::default()
+    };
+    for format in [PixelFormat::Rgb8, PixelFormat::Nv12, PixelFormat::Yuyv] {
+        let mut frames = Frames::of(format, &config);
+        let copied = frames.attach(Some(frames.dma_buf()));
+        assert!(copied.is_none(), "{copied:?}");
+        for at in CORNERS {
+            frames.agree(at, 0);
+        }
+        let emulator = &frames.device.emulator;
+        // Nothing of this process's own mapping is known to the driver.
+        assert_eq!(emulator.calls("cuExternalMemoryGetMappedBuffer"), 1);
+        let freed = emulator.calls("cuMemFree_v2");
+        frames.preparer.detach();
+        assert_eq!(emulator.calls("cuMemFree_v2"), freed + 1);
+        assert_eq!(emulator.calls("cuDestroyExternalMemory"), 1);
+        let copied = frames.rows(corner(1, 1)).copy_len();
+        frames.agree(corner(1, 1), copied);
+    }
+}
+
+#[test]
+fn a_dma_buf_is_imported_again_after_a_restart() {
+    let config = Config {
+        dma_buf_import: true,
+        ..Config::default()
+    };
+    let mut frames = Frames::of(PixelFormat::Nv12, &config);
+    assert!(frames.attach(Some(frames.dma_buf())).is_none());
+    frames.device.emulator.fail_launch(1, ASSERT.0);
+    assert_eq!(frames.by_gpu(corner(0, 0)), Err(NotPrepared));
+    frames.device.until_restarted(1);
+    frames.agree(corner(5, 5), 0);
+    let imports = frames.device.emulator.calls("cuImportExternalMemory");
+    assert_eq!(imports, 2);
+}
+
+#[test]
+fn a_driver_that_imports_no_dma_bufs_is_named_and_frames_are_copied() {
+    let mut frames = Frames::of(PixelFormat::Nv12, &Config::default());
+    let copied = frames.attach(Some(frames.dma_buf())).expect("a reason");
+    let said = copied.to_string();
+    for part in ["DMA-BUF", "CUDA 12.6", "cuImportExternalMemory", "Thor"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let copied = frames.rows(corner(2, 5)).copy_len();
+    frames.agree(corner(2, 5), copied);
+    let counts = frames.device.device.counters().read();
+    assert_eq!((counts.frames, counts.frames_copied), (1, 1));
 }
 
 #[test]
@@ -204,7 +289,7 @@ fn a_stage_reads_what_the_device_has_prepared() {
 #[test]
 fn a_frame_that_fails_takes_the_device_down_and_frames_are_prepared_again_after_its_restart() {
     let mut frames = Frames::of(PixelFormat::Rgb8, &Config::default());
-    frames.preparer.attach(vec![frames.memory.clone()]);
+    assert!(frames.attach(None).is_none());
     frames.agree(corner(0, 0), 0);
     // The second of a frame's three.
     frames.device.emulator.fail_launch(1, ASSERT.0);
@@ -218,6 +303,30 @@ fn a_frame_that_fails_takes_the_device_down_and_frames_are_prepared_again_after_
     // The client's memory is registered again.
     frames.agree(corner(5, 5), 0);
     let _ = frames.device.answers(0, &[0]);
+}
+
+/// A frame that a core prepares into the same buffer would be overwritten otherwise: one of another client.
+#[test]
+fn the_buffer_of_a_frame_that_hangs_is_out_of_use_until_the_device_was_restarted() {
+    let frames = Frames::within(1_000_000, PixelFormat::Rgb8, &Config::default());
+    let (inputs, emulator) = (&frames.device.inputs, &frames.device.emulator);
+    // The second of a frame's three, which writes to the buffer.
+    emulator.hang_launch(1);
+    assert_eq!(frames.by_gpu(corner(0, 0)), Err(NotPrepared));
+    let refused = inputs.claim(0, ModelId(0)).err();
+    assert_eq!(refused, Some(ClaimError::Withheld(0)));
+    assert!(inputs.claim(1, ModelId(0)).is_ok());
+    // By default a reset waits for what hangs, so the launch still writes.
+    emulator.release_hangs();
+    frames.device.until_restarted(1);
+    let mut written = inputs.claim(0, ModelId(0)).expect("given back");
+    assert!(
+        written.pixels().iter().all(|value| value.is_finite()),
+        "by the launch that hung"
+    );
+    let limit_ns = 1_000_000;
+    let overdue = DeviceError::FrameOverdue { limit_ns };
+    assert_eq!(frames.device.device.faults(), [overdue]);
 }
 
 #[test]

@@ -20,6 +20,8 @@ const _: () = assert!(
 pub struct ClaimedRegions {
     regions: Box<[Region]>,
     claimed: Box<[AtomicBool]>,
+    /// Those that a device may still write to after their claims.
+    withheld: Box<[AtomicBool]>,
     /// How often each was claimed; written by its holder only.
     turns: Box<[AtomicU32]>,
     /// Where the outputs of the request in each go, if it has any; its holder's only.
@@ -44,6 +46,7 @@ impl ClaimedRegions {
         Self {
             regions: (0..count).map(|_| Region::awaited(floats)).collect(),
             claimed: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            withheld: (0..count).map(|_| AtomicBool::new(false)).collect(),
             turns: (0..count).map(|_| AtomicU32::new(0)).collect(),
             areas: (0..count).map(|_| UnsafeCell::new(None)).collect(),
             not_finite: (0..count).map(|_| Default::default()).collect(),
@@ -92,7 +95,25 @@ impl ClaimedRegions {
         &self.regions[index]
     }
 
-    /// The region `index`, until the claim is dropped; none if it is claimed.
+    /// Whether it was [withheld](BufferGuard::withhold) and not given back since.
+    ///
+    /// # Panics
+    /// If there is no such region.
+    pub fn is_withheld(&self, index: usize) -> bool {
+        // Acquire: pairs with the release in `give_back_withheld` (label WITHHELD). Who claims a region sees that it is withheld,
+        // since its holder said so before (label CLAIM).
+        self.withheld[index].load(Ordering::Acquire)
+    }
+
+    /// Nothing writes any more to what was withheld so far.
+    pub fn give_back_withheld(&self) {
+        for withheld in &self.withheld {
+            // Release: what the device wrote comes before the next claim (label WITHHELD).
+            withheld.store(false, Ordering::Release);
+        }
+    }
+
+    /// The region `index`, until the claim is dropped; none if it is claimed or withheld.
     ///
     /// # Panics
     /// If there is no such region.
@@ -102,6 +123,11 @@ impl ClaimedRegions {
         self.claimed[index]
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
+        if self.is_withheld(index) {
+            // Release: as in `BufferGuard::drop` (label CLAIM).
+            self.claimed[index].store(false, Ordering::Release);
+            return None;
+        }
         // Relaxed: ordered by the claims (label CLAIM).
         let turn = self.turns[index].load(Ordering::Relaxed).wrapping_add(1);
         self.turns[index].store(turn, Ordering::Relaxed);
@@ -134,6 +160,12 @@ impl BufferGuard<'_> {
     #[must_use]
     pub fn turn(&self) -> u32 {
         self.turn
+    }
+
+    /// Keeps the region unclaimed after this claim, until [`ClaimedRegions::give_back_withheld`]: a device may still write to it.
+    pub fn withhold(&self) {
+        // Relaxed: published by the end of this claim (label CLAIM).
+        self.regions.withheld[self.index].store(true, Ordering::Relaxed);
     }
 
     /// Whether it is one of these regions' claims.
@@ -197,6 +229,21 @@ mod tests {
         let mut second = regions.claim(0).expect("free again");
         assert_eq!(second.turn(), 2);
         assert_eq!(second.floats()[3], 7.0);
+    }
+
+    #[test]
+    fn a_withheld_region_is_refused_until_it_is_given_back_and_its_claim_is_dropped() {
+        let regions = ClaimedRegions::new(2, 16);
+        let first = regions.claim(0).expect("free");
+        first.withhold();
+        regions.give_back_withheld();
+        assert!(regions.claim(0).is_none(), "still claimed");
+        first.withhold();
+        drop(first);
+        assert!(regions.is_withheld(0) && regions.claim(0).is_none());
+        assert!(regions.claim(1).is_some());
+        regions.give_back_withheld();
+        assert_eq!(regions.claim(0).expect("free again").turn(), 2);
     }
 
     #[test]

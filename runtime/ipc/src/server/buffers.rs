@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use punctual_platform::clock;
 use punctual_platform::dma_buf::DmaBuffer;
 use punctual_platform::shared_memory::{MemoryFile, Seals};
-use punctual_types::{HeldBytes, SharedBytes};
+use punctual_types::{FrameMemory, SharedBytes};
 
 use crate::handshake::BufferRefusal;
 use crate::region::Region;
@@ -100,11 +100,15 @@ impl Buffer {
         !matches!(self, Self::Memory(_))
     }
 
-    /// Its pages, if they are a memory file's and stay. A device's may be read between two calls of its driver's only.
-    pub(crate) fn held(&self) -> Option<HeldBytes> {
+    /// Where its frames lie, if that memory stays. It is read [with the pages](Self::with_pages) only, by whomever.
+    pub(crate) fn frame_memory(&self) -> Option<FrameMemory> {
         match self {
-            Self::Pages(pages) => Some(pages.held()),
-            Self::Memory(_) | Self::Dma(..) => None,
+            Self::Memory(_) => None,
+            Self::Pages(pages) => Some(pages.held().into()),
+            Self::Dma(buffer, pages) => Some(FrameMemory {
+                bytes: pages.held(),
+                dma_buf: Some(buffer.file()),
+            }),
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) use shared::free_slots;
 pub use submissions::Submissions;
 
 use punctual_platform::areas::Area;
-use punctual_types::HeldBytes;
+use punctual_types::FrameMemory;
 
 use crate::bell::ServerBell;
 use crate::handshake::StreamTerms;
@@ -82,12 +82,12 @@ impl ServerChannel {
         (!areas.is_empty()).then(|| OutputAreas::new(Arc::clone(&self.shared), areas))
     }
 
-    /// Where the client's frames lie, as far as that memory stays and can be read at any time.
+    /// Where the client's frames lie, as far as that memory stays.
     #[must_use]
-    pub fn frame_memory(&self) -> Vec<HeldBytes> {
+    pub fn frame_memory(&self) -> Vec<FrameMemory> {
         match &self.shared.buffers {
-            Some(buffers) => buffers.iter().filter_map(Buffer::held).collect(),
-            None => vec![self.shared.requests.held()],
+            Some(buffers) => buffers.iter().filter_map(Buffer::frame_memory).collect(),
+            None => vec![self.shared.requests.held().into()],
         }
     }
 

@@ -1,16 +1,18 @@
 //! What models on the GPU take: of its memory, and in addition of the processor's.
 
+use std::collections::BTreeSet;
+
 use punctual_diagnostics::{Place, Problems};
 use punctual_model::{Footprint, Network, PlacedExit};
 use serde::Serialize;
 
 use super::memory::{Inventory, MemoryBudget, MemoryItem, MemoryRule, Purpose};
 use super::ort;
-use super::prepare::PreparedBy;
+use super::prepare::{PrepareRule, PreparedBy};
 use crate::inputs::DeviceKind;
 use crate::inputs::{BATCH_SIZES, GpuHost};
 use crate::manifest::LeaderWait;
-use crate::resolve::{Model, Placed, Placement, Task};
+use crate::resolve::{Model, Placed, Placement, QUEUES, Task, queues_of_stream};
 
 /// The GPU that a plan was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +43,7 @@ pub(super) fn plan(
     items: &mut Vec<MemoryItem>,
     problems: &mut Problems<'_>,
 ) -> GpuPlan {
+    check_queues(inventory, host, problems);
     items.extend(host_items(inventory, host));
     let on_gpu = gpu_items(inventory, host);
     let wait = inventory.resolved.manifest.daemon.leaders.wait;
@@ -167,6 +170,26 @@ fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
 
 /// Of a picture as the GPU makes it of a frame: eight halves, of which three are used.
 const PIXEL_BYTES: u64 = 16;
+
+/// Refuses streams of frames for which no hardware queue is left.
+fn check_queues(inventory: &Inventory<'_>, gpu: &GpuHost, problems: &mut Problems<'_>) {
+    let Some(first) = prepared_here(inventory).next() else {
+        return;
+    };
+    let partitions: BTreeSet<usize> = prepared_here(inventory)
+        .map(|task| task.partition)
+        .collect();
+    let streams = streams(&inventory.resolved.placement, gpu).count();
+    let (frames, stages) = (partitions.len(), streams * queues_of_stream(gpu.integrated));
+    if stages + frames > QUEUES {
+        let cause = PrepareRule::TooManyStreams {
+            frames,
+            stages,
+            queues: QUEUES,
+        };
+        problems.add(&first.prepare.place, cause);
+    }
+}
 
 /// The tasks whose frames the GPU prepares.
 fn prepared_here<'a>(inventory: &Inventory<'a>) -> impl Iterator<Item = &'a Task> {

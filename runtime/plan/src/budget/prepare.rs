@@ -76,6 +76,15 @@ pub enum PrepareRule {
     NoKernel { format: PixelFormat, channels: u32 },
     #[error("frames are letterboxed")]
     Letterboxed,
+    /// Each partition with such frames has a stream for them.
+    #[error(
+        "frames of {frames} partition(s) need a stream each beside the {stages} of stages, and this GPU has {queues} hardware queues"
+    )]
+    TooManyStreams {
+        frames: usize,
+        stages: usize,
+        queues: usize,
+    },
     #[error(
         "the GPU's profile of model {model:?} lacks preparing {format} {frame} cropped to {crop} on {units} TPC(s)"
     )]
@@ -101,6 +110,7 @@ impl Rule for PrepareRule {
             Self::NoKernel { .. } | Self::Letterboxed => {
                 "the GPU prepares frames of rgb8, nv12 and yuyv, stretched to an input of three channels"
             }
+            Self::TooManyStreams { .. } => "no two streams share a hardware queue",
             Self::NotProfiled { .. } => "what the GPU prepares is measured on it",
         }
     }
@@ -108,6 +118,10 @@ impl Rule for PrepareRule {
     fn help(&self) -> String {
         match self {
             Self::NotProfiled { .. } => MEASURE.into(),
+            Self::TooManyStreams { .. } => {
+                "remove `prepare`: cores prepare the frames; or give the partitions fewer TPCs"
+                    .into()
+            }
             _ => "remove `prepare`: cores prepare the frames".into(),
         }
     }

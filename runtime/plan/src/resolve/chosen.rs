@@ -15,12 +15,17 @@ use crate::inputs::{DeviceKind, GpuHost, PolicyChoice};
 const RANGES_OF_CORES_MAX: usize = 16 * 17 / 2;
 
 /// Hardware queues, one a stream: streams that share one wait for each other.
-const QUEUES: usize = 32;
+pub(crate) const QUEUES: usize = 32;
 
-/// TPCs of which ranges may be made: those that begin at one TPC share a stream. A GPU with memory of its own needs a second
-/// stream for each, for the epoch that lies in that memory.
+/// Queues that a stream of stages takes. A GPU with memory of its own needs a second stream for each, for the epoch that lies
+/// in that memory.
+pub(crate) const fn queues_of_stream(integrated: bool) -> usize {
+    if integrated { 1 } else { 2 }
+}
+
+/// TPCs of which ranges may be made: those that begin at one TPC share a stream.
 const fn tpcs_max(integrated: bool) -> usize {
-    if integrated { QUEUES } else { QUEUES / 2 }
+    QUEUES / queues_of_stream(integrated)
 }
 
 /// Why a device cannot be divided anew at each stage.

@@ -22,6 +22,7 @@ mod vectors;
 
 pub use access::{Access, AccessRule, AdmissionPlan, EntryPlan};
 pub use chosen::RangesRule;
+pub(crate) use chosen::{QUEUES, queues_of_stream};
 pub use device::DeviceRule;
 pub use engine::EngineRule;
 pub use fill::FillRule;

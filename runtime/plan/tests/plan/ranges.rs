@@ -3,9 +3,10 @@
 
 use punctual_core::Units;
 use punctual_diagnostics::Rule;
-use punctual_model::StageProfile;
+use punctual_model::{PrepareOnDevice, StageProfile};
 use punctual_plan::{
-    GpuRule, LeaderWait, ModelRule, Needs, Plan, PlanInputs, Policies, Purpose, RangesRule,
+    GpuRule, LeaderWait, ModelRule, Needs, Plan, PlanInputs, Policies, PrepareRule, Purpose,
+    RangesRule,
 };
 
 /// Eight TPCs, of which Algorithm 1 of SEEB-GPU gives each stage its share.
@@ -143,6 +144,45 @@ fn a_gpu_with_memory_of_its_own_has_queues_for_ranges_of_sixteen_tpcs() {
         problems.any(|problem| problem.cause::<RangesRule>().is_some())
     };
     assert!(!errors.as_ref().is_some_and(is_of_ranges), "{errors:?}");
+}
+
+#[test]
+fn streams_of_frames_count_among_the_hardware_queues() {
+    let card = |tpcs: u16| {
+        let sized = SEEB.replacen("tpcs = 4", &format!("tpcs = {}", tpcs - 4), 1);
+        let named = "criticality = \"real-time\"\n";
+        let mut card = inputs(&sized.replacen(named, &format!("{named}prepare = \"gpu\"\n"), 1));
+        let gpu = card.host.gpu.as_mut().expect("a GPU");
+        (gpu.tpcs, gpu.integrated) = (tpcs, false);
+        for input in &mut card.profiles {
+            let profile = input.profile.as_mut().expect("a profile");
+            let two = profile.stages.iter().filter(|stage| stage.units == 2);
+            let two: Vec<_> = two.cloned().collect();
+            let more = |units| {
+                two.iter()
+                    .map(move |stage| StageProfile { units, ..*stage })
+            };
+            profile.stages.extend((9..=16).flat_map(more));
+            profile.prepare_on_device.push(PrepareOnDevice {
+                units: tpcs as u8 - 4,
+                frames: vec![crate::fixture::prepare("rgb8", [192, 192])],
+            });
+        }
+        card
+    };
+    let expected = PrepareRule::TooManyStreams {
+        frames: 1,
+        stages: 32,
+        queues: 32,
+    };
+    assert_eq!(cause::<PrepareRule>(&card(16)), expected);
+    assert!(expected.to_string().contains("hardware queues"));
+    let errors = Plan::build(&card(15)).err();
+    let of_frames = |errors: &punctual_diagnostics::Diagnostics| {
+        let mut problems = errors.problems().iter();
+        problems.any(|problem| problem.cause::<PrepareRule>().is_some())
+    };
+    assert!(!errors.as_ref().is_some_and(of_frames), "{errors:?}");
 }
 
 #[test]

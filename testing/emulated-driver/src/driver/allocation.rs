@@ -33,7 +33,14 @@ pub(crate) fn free(address: u64) -> Outcome {
     if address == 0 {
         return Ok(());
     }
-    free_when_idle(address as usize, Kind::Device, Code::INVALID_VALUE)
+    let address = address as usize;
+    let kind = context::with(|device| {
+        let range = device.memory.ranges.get(&address);
+        let kind = range.map(|range| range.kind);
+        Ok(kind.filter(|kind| *kind == Kind::External))
+    })?;
+    let kind = kind.unwrap_or(Kind::Device);
+    free_when_idle(address, kind, Code::INVALID_VALUE)
 }
 
 pub(crate) fn free_host(address: usize) -> Outcome {
@@ -48,9 +55,10 @@ pub(crate) fn info() -> Outcome<(usize, usize)> {
     })
 }
 
-pub(crate) fn register(address: usize, bytes: usize) -> Outcome {
+pub(crate) fn register(address: usize, bytes: usize, read_only: bool) -> Outcome {
     context::with(|device| {
-        if !device.config.host_register {
+        let config = &device.config;
+        if !config.host_register || read_only && !config.host_register_read_only {
             return Err(Code::NOT_SUPPORTED);
         }
         if address == 0 || bytes == 0 {

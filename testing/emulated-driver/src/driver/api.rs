@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::copy::{Copy, Way};
 use super::green::{Resource, Split};
 use super::{
-    allocation, context, copy, descriptor, device, event, green, launch, module, state, stream,
+    allocation, context, copy, descriptor, device, event, external, green, launch, module, state,
+    stream,
 };
 use crate::code::{Code, Outcome};
 use crate::index::Index;
@@ -131,13 +132,23 @@ calls! {
     cuMemHostRegister_v2(address: usize, bytes: usize, flags: c_uint) {
         // Portable, mapped, of a device, read only.
         if flags & !15 != 0 { return Err(Code::INVALID_VALUE); }
-        allocation::register(address, bytes)
+        allocation::register(address, bytes, flags & 8 != 0)
     }
     cuMemHostUnregister(address: usize) { allocation::unregister(address) }
     cuMemHostGetDevicePointer_v2(to: *mut u64, address: usize, flags: c_uint) {
         if flags != 0 { return Err(Code::INVALID_VALUE); }
         put(to, allocation::device_pointer(address)?)
     }
+
+    cuImportExternalMemory(to: *mut usize, description: *const external::Description) {
+        if to.is_null() || description.is_null() { return Err(Code::INVALID_VALUE); }
+        put(to, external::import(description.read())?)
+    }
+    cuExternalMemoryGetMappedBuffer(to: *mut u64, external: usize, part: *const external::Part) {
+        if to.is_null() || part.is_null() { return Err(Code::INVALID_VALUE); }
+        put(to, external::map(external, part.read())?)
+    }
+    cuDestroyExternalMemory(external: usize) { external::destroy(external) }
 
     cuMemcpyHtoD_v2(to: u64, from: u64, bytes: usize) { Copy { way: Way::ToDevice, to, from, bytes }.now() }
     cuMemcpyDtoH_v2(to: u64, from: u64, bytes: usize) { Copy { way: Way::ToHost, to, from, bytes }.now() }

@@ -101,7 +101,8 @@ pub(crate) fn device(config: &Config, which: u32) -> Outcome<i32> {
         // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
         97 => limits.shared_block_optin as i32,
         // HOST_REGISTER_SUPPORTED, READ_ONLY_HOST_REGISTER_SUPPORTED
-        99 | 113 => i32::from(config.host_register),
+        99 => i32::from(config.host_register),
+        113 => i32::from(config.host_register && config.host_register_read_only),
         // MAX_BLOCKS_PER_MULTIPROCESSOR
         106 => limits.blocks_sm as i32,
         // RESERVED_SHARED_MEMORY_PER_BLOCK

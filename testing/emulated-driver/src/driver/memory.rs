@@ -1,5 +1,6 @@
 //! Device memory and page-locked host memory: ranges of this process that the driver tracks.
 use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ pub(crate) enum Kind {
     Host,
     /// `cuMemHostRegister`: host memory that the program owns.
     Registered,
+    /// `cuExternalMemoryGetMappedBuffer`: memory of another driver, which kernels only read here.
+    External,
 }
 
 pub(super) struct Range {
@@ -99,7 +102,30 @@ impl Mapping {
         Some(mapping)
     }
 
-    fn address(&self) -> *mut u8 {
+    /// The first bytes of a file, to be read.
+    pub(super) fn of_file(file: BorrowedFd<'_>, bytes: usize) -> Option<Self> {
+        // SAFETY: a new mapping anywhere, of an open file.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return None;
+        }
+        Some(Self {
+            base: NonNull::new(base.cast())?,
+            bytes,
+            offset: 0,
+        })
+    }
+
+    pub(super) fn address(&self) -> *mut u8 {
         // SAFETY: the offset lies in the mapping.
         unsafe { self.base.as_ptr().add(self.offset) }
     }
@@ -107,7 +133,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`; the code that drops it guarantees that nothing uses it.
+        // SAFETY: mapped by `new` or `of_file`; the code that drops it guarantees that nothing uses it.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
@@ -153,7 +179,7 @@ impl Memory {
         let (base, length) = (address as u64, bytes as u64);
         self.space.add(match kind {
             Kind::Device => Region::fresh(base, length),
-            Kind::Host | Kind::Registered => Region::written(base, length),
+            Kind::Host | Kind::Registered | Kind::External => Region::written(base, length),
         });
         self.ranges.insert(
             address,
@@ -181,7 +207,7 @@ impl Memory {
     /// Whether a copy may take its time with these bytes of the host.
     pub(crate) fn is_locked(&self, address: usize, bytes: usize) -> bool {
         self.around(address, bytes)
-            .is_some_and(|(_, range)| range.kind != Kind::Device)
+            .is_some_and(|(_, range)| matches!(range.kind, Kind::Host | Kind::Registered))
     }
 
     pub(super) fn overlaps(&self, address: usize, bytes: usize) -> bool {

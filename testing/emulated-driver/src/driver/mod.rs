@@ -13,6 +13,7 @@ mod copy;
 mod descriptor;
 mod device;
 mod event;
+mod external;
 mod fault;
 mod fragile;
 mod gate;

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, LockResult, Mutex, MutexGuard};
 
 use super::connections::Connections;
+use super::external::External;
 use super::fault::{Fates, Faults};
 use super::gate::Hold;
 use super::memory::Memory;
@@ -36,6 +37,7 @@ pub(crate) struct Device {
     pub(crate) streams: BTreeMap<u64, Stream>,
     pub(crate) events: BTreeMap<usize, Event>,
     pub(crate) green: BTreeMap<usize, Green>,
+    pub(crate) external: BTreeMap<usize, External>,
     /// Descriptions of resources: the multiprocessors that each names.
     pub(crate) descriptions: BTreeMap<usize, Vec<u32>>,
     /// Of all launches, in the order of submission.
@@ -238,6 +240,7 @@ impl Device {
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             green: BTreeMap::new(),
+            external: BTreeMap::new(),
             descriptions: BTreeMap::new(),
             records: VecDeque::new(),
             launches: 0,
@@ -272,6 +275,7 @@ impl Device {
         self.events.clear();
         self.green.clear();
         self.descriptions.clear();
+        self.external.clear();
         self.memory.clear();
     }
 }

@@ -18,6 +18,8 @@ const fn config(driver: u32) -> Config {
         driver,
         integrated: true,
         host_register: true,
+        host_register_read_only: true,
+        dma_buf_import: false,
         memory_bytes: 1 << 30,
         queue: 1024,
         masks: true,
