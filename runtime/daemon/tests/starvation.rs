@@ -161,7 +161,7 @@ fn a_start_that_waits_for_a_core_says_who_has_it_and_is_ready_when_it_is_free() 
     let folder = Folder::with(&manifest());
     let (leave, stays) = mpsc::channel::<()>();
     let spec = ThreadSpec::new("visitor", Some(usize::from(core)), Some(97));
-    let visitor = spawn_realtime(spec, move || drop(stays.recv())).expect("a thread");
+    let visitor = spawn_realtime(spec, move || stays.recv().is_ok()).expect("a thread");
     let hog = Hog::on(core);
     let mut command = folder.command();
     let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
@@ -183,7 +183,7 @@ fn a_start_that_waits_for_a_core_says_who_has_it_and_is_ready_when_it_is_free() 
     // Those that do nothing at present are looked for after the start.
     assert!(said("threads of others may keep").contains("thread \"visitor\""));
     drop(leave);
-    visitor.join().expect("it ends");
+    assert!(!visitor.join().expect("it ends"), "nobody spoke to it");
     child.kill().expect("it runs");
     child.wait().expect("it ends");
 }
