@@ -64,6 +64,11 @@ wheel *arch:
 virtual-gpu:
     cargo test --release --locked -p punctual-virtual-gpu -- --ignored
 
+# Prefix batching by the daemon, briefly
+prefix:
+    cargo build --release --locked -p punctual -p punctual-daemon
+    cargo test --release --locked -p punctual-bench --test prefix -- --ignored
+
 # The large networks of robots: exported, compiled, and compared with onnxruntime and float64. Needs 8 GB for PyTorch
 robots:
     python3 -m venv target/zoo
@@ -84,4 +89,4 @@ ci:
     bash .ci/run
 
 # All of it, and what takes long: some hours
-full: ci rehearsal kernels-coarse virtual-gpu golden-full golden-tests rig (fuzz "20") networks robots
+full: ci rehearsal kernels-coarse virtual-gpu prefix golden-full golden-tests rig (fuzz "20") networks robots
