@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use punctual_platform::atomics::{AtomicU32, AtomicU64, Ordering};
 use punctual_platform::shared_memory::Mapping;
-use punctual_types::SharedBytes;
+use punctual_types::{HeldBytes, SharedBytes};
 
 /// A stretch of shared memory. Each word is used with one width only, so the two widths need not overlap.
 #[derive(Clone)]
@@ -80,6 +80,11 @@ impl Region {
     /// None: payloads are not modelled.
     pub(crate) fn shared(&self, offset: usize, bytes: usize) -> SharedBytes<'_> {
         panic!("{bytes} bytes at {offset} read in a model")
+    }
+
+    /// None: payloads are not modelled.
+    pub(crate) fn held(&self) -> HeldBytes {
+        panic!("{} bytes held in a model", self.bytes)
     }
 
     /// None: payloads are not modelled.
