@@ -5,7 +5,7 @@ mod compiler;
 mod echo_daemon;
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use compiler::{Compiler, Linking, here, libraries};
@@ -107,57 +107,33 @@ fn the_shared_library_has_its_soname() {
 
 #[test]
 fn programs_take_keep_and_release_the_tensors_of_their_answers() {
-    for compiler in [Compiler::C, Compiler::Cpp] {
-        let Some(program) = compiler.build("outputs.c", Linking::Shared) else {
-            continue;
-        };
-        for way in ["verdict", "callback"] {
-            let name = format!("punctual-c-outputs-{}-{way}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            let daemon = EchoDaemon::start_giving_outputs(path, terms());
-            let output = Command::new(&program)
-                .arg(daemon.path())
-                .arg(way)
-                .env("LD_LIBRARY_PATH", libraries())
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{way}: {output:?}");
-        }
-    }
+    let start = |path| EchoDaemon::start_giving_outputs(path, terms());
+    succeeds("outputs", &["verdict", "callback"], start);
 }
 
 #[test]
 fn programs_ask_each_task_of_one_connection() {
-    for compiler in [Compiler::C, Compiler::Cpp] {
-        let Some(program) = compiler.build("tasks.c", Linking::Shared) else {
-            continue;
-        };
-        for way in ["verdict", "callback"] {
-            let name = format!("punctual-c-tasks-{}-{way}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            let daemon = EchoDaemon::start_with_two_tasks(path, terms());
-            let output = Command::new(&program)
-                .arg(daemon.path())
-                .arg(way)
-                .env("LD_LIBRARY_PATH", libraries())
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{way}: {output:?}");
-        }
-    }
+    let start = |path| EchoDaemon::start_with_two_tasks(path, terms());
+    succeeds("tasks", &["verdict", "callback"], start);
 }
 
 #[test]
 fn programs_get_the_answers_before_their_verdicts_and_the_newest_at_any_time() {
+    let start = |path| EchoDaemon::start_giving_each_exit(path, terms());
+    succeeds("answers", &["ring", "poll", "callback"], start);
+}
+
+/// A program of `tests/c` finds all right, built as C and as C++, each way with a daemon of its own.
+fn succeeds(program: &str, ways: &[&str], start: impl Fn(PathBuf) -> EchoDaemon) {
     for compiler in [Compiler::C, Compiler::Cpp] {
-        let Some(program) = compiler.build("answers.c", Linking::Shared) else {
+        let source = format!("{program}.c");
+        let Some(built) = compiler.build(&source, Linking::Shared) else {
             continue;
         };
-        for way in ["ring", "poll", "callback"] {
-            let name = format!("punctual-c-answers-{}-{way}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            let daemon = EchoDaemon::start_giving_each_exit(path, terms());
-            let output = Command::new(&program)
+        for way in ways {
+            let name = format!("punctual-c-{program}-{}-{way}", std::process::id());
+            let daemon = start(std::env::temp_dir().join(name));
+            let output = Command::new(&built)
                 .arg(daemon.path())
                 .arg(way)
                 .env("LD_LIBRARY_PATH", libraries())

@@ -1,24 +1,18 @@
 //! Zeros of this process alone: what real-time threads work in, once another thread has touched all of it.
 
 use std::alloc::{Layout, handle_alloc_error};
-use std::ptr::NonNull;
 
 use crate::error::{OsError, check};
 use crate::memory::{kernel_page_bytes, leave_out_of_dumps, lock_when_touched};
+use crate::paging::AddressRange;
 
 /// Some bytes at a fixed address, at which a page begins. Never given back before they are dropped, in no core dump.
 ///
 /// As a range of addresses does, they give out a raw pointer and no slice: how threads share them is their own promise.
 #[derive(Debug)]
 pub struct Zeros {
-    start: NonNull<u8>,
-    bytes: usize,
+    range: AddressRange,
 }
-
-// SAFETY: it only owns addresses; every access through the pointer is the user's own `unsafe`.
-unsafe impl Send for Zeros {}
-// SAFETY: as above.
-unsafe impl Sync for Zeros {}
 
 impl Zeros {
     /// At least `bytes`, up to whole pages, each of which comes when it is first written to.
@@ -37,48 +31,25 @@ impl Zeros {
 
     fn map(bytes: usize) -> Result<Self, OsError> {
         // Without access at first: a process that locks its memory would have all pages cleared here and now.
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(OsError::last("mmap"));
-        }
-        let start = NonNull::new(start.cast()).expect("mappings are not at zero");
-        let zeros = Self { start, bytes };
-        lock_when_touched(zeros.start.as_ptr().cast(), bytes)?;
+        let range = AddressRange::reserve(bytes)?;
+        let start = range.as_ptr().cast();
+        lock_when_touched(start, bytes)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: exactly the mapping made above, to which there is no reference yet.
-        check("mprotect", unsafe {
-            libc::mprotect(zeros.start.as_ptr().cast(), bytes, access)
-        })?;
-        leave_out_of_dumps(zeros.as_ptr(), bytes);
-        Ok(zeros)
+        // SAFETY: exactly the range reserved above, to which there is no reference yet.
+        check("mprotect", unsafe { libc::mprotect(start, bytes, access) })?;
+        leave_out_of_dumps(range.as_ptr(), bytes);
+        Ok(Self { range })
     }
 
     /// Its first byte; the address stays.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
-        self.start.as_ptr()
+        self.range.as_ptr()
     }
 
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for Zeros {
-    fn drop(&mut self) {
-        // SAFETY: exactly our addresses; nothing borrows from them.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        self.range.bytes()
     }
 }
 

@@ -56,7 +56,7 @@ pub struct Rejected {
     pub not_ready: u64,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
