@@ -15,6 +15,7 @@ mod overhead;
 mod paging;
 mod prefix;
 mod programs;
+mod progress;
 mod start;
 mod usage;
 mod wakeup;

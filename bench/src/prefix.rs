@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use indicatif::ProgressBar;
 use punctual_client::now_ns;
 use punctual_model::cut_where_they_part;
 use punctual_platform::output;
@@ -10,6 +11,8 @@ use punctual_roofline::structures::Structure;
 use serde::Serialize;
 
 use crate::programs::{Folder, Programs, Serves};
+use crate::progress;
+use crate::usage;
 use crate::zoo::{self, Asker, Error};
 
 /// Which families, how many networks of each, how long.
@@ -22,8 +25,9 @@ EXAMPLES:
 For each family and number of networks that differ in their last layer alone: makes packages of the networks as they are, and of
 the same cut where they part (as `punctual share` does), measures one of each, and starts punctuald with them in turns, apart
 and together. One client keeps as many frames open as a batch has members, for each of the networks in turn. Apart, a batch holds
-frames of one network; together, the common part runs in one batch for all. Reported are the answers a second, the median
-of the turns, and the memory that the plan reserves.
+frames of one network; together, the common part runs in one batch for all. Reported are the answers a second, the weights of
+all networks, and the daemon's memory at the end of a turn: medians of the turns. Equal pages of weights are kept once on
+both sides; what measured solutions derive from weights is kept by each network apart, and once together.
 
 TERMINATION CODES: 0 done; 1 a daemon or its client failed; 4 a file cannot be written; 5 a program cannot be started.")]
 pub struct Options {
@@ -88,45 +92,31 @@ struct Row {
     answers_hz: [f64; 2],
     /// Frames a batch, in the mean over all stages.
     batch: [f64; 2],
-    /// What the plan reserves.
+    /// Of all its networks, each by itself.
+    weights_mb: f64,
+    /// The daemon's, at the end of a turn.
     memory_mb: [f64; 2],
 }
 
 pub fn run(options: &Options) -> Result<(), Error> {
     let programs = Programs::new(options.bin.as_deref());
+    let rows = options.families.len() * options.networks.len();
+    let progress = progress::of_turns(rows as u64 * 2 * u64::from(options.turns));
     let mut rows = Vec::new();
     for name in &options.families {
-        let family = FAMILIES.into_iter().find(|it| it.name() == name);
-        let family = family.expect("the command line takes these only");
-        let folder = Folder::new(&format!("prefix-{name}"))?;
-        let most = options.networks.iter().copied().max().unwrap_or(1);
-        write_packages(family, options.side, most.max(2), &folder)?;
-        for side in Side::ALL {
-            measure(side, &programs, &folder)?;
-        }
+        progress.set_message(format!("{name}: compiled and profiled"));
+        let family = Family::make(name, options, &programs)?;
         for &networks in &options.networks {
-            rows.push(row(family, networks, options, &programs, &folder)?);
+            progress.set_message(format!("{name}, networks: {networks}"));
+            rows.push(family.row(networks, options, &programs, &progress)?);
         }
     }
+    progress.finish_and_clear();
     if options.json {
         let json = serde_json::to_string_pretty(&rows).expect("numbers and names");
         output::line(json)?;
     } else {
         output::text(table(&rows).markdown())?;
-    }
-    Ok(())
-}
-
-/// All networks, as they are and cut, in the folders `apart` and `together`.
-fn write_packages(family: Structure, side: u32, count: u16, folder: &Folder) -> Result<(), Error> {
-    let whole = family.specialised(side, 1, count);
-    let cut = cut_where_they_part(&whole);
-    for (of, networks) in Side::ALL.into_iter().zip([whole, cut]) {
-        let packages = folder.path(of.name());
-        zoo::create(&packages)?;
-        for (number, network) in (0..).zip(networks) {
-            zoo::write(network, &zoo::package(&packages, number))?;
-        }
     }
     Ok(())
 }
@@ -155,66 +145,101 @@ slots = {}
     )
 }
 
-/// Measures a network of a side; the others take the same time.
-fn measure(side: Side, programs: &Programs, folder: &Folder) -> Result<(), Error> {
-    let name = format!("{}.toml", side.name());
-    folder.write(&name, manifest(side, side.name()).as_bytes())?;
-    Ok(programs.profile(&folder.path(&name))?)
+/// Networks of one family, as they are and cut, in the folders `apart` and `together`.
+struct Family {
+    structure: Structure,
+    folder: Folder,
+    /// Of one network.
+    weight_bytes: usize,
 }
 
-/// A folder with the first networks of a side and their profile, and a manifest for it.
-fn prepare(side: Side, networks: u16, folder: &Folder) -> Result<PathBuf, Error> {
-    let name = format!("{}-{networks}", side.name());
-    let (all, own) = (folder.path(side.name()), folder.path(&name));
-    zoo::create(&own)?;
-    let link = |from: &Path, to: &Path| std::fs::hard_link(from, to).map_err(Error::file(to));
-    link(&zoo::profile(&all, 0), &zoo::profile(&own, 0))?;
-    for number in 0..networks {
-        let [from, to] = [&all, &own].map(|folder| zoo::package(folder, number));
-        link(&from, &to)?;
-    }
-    let path = format!("{name}.toml");
-    folder.write(&path, manifest(side, &name).as_bytes())?;
-    Ok(folder.path(&path))
-}
-
-fn row(
-    family: Structure,
-    networks: u16,
-    options: &Options,
-    programs: &Programs,
-    folder: &Folder,
-) -> Result<Row, Error> {
-    let mut manifests = Vec::new();
-    for side in Side::ALL {
-        manifests.push(prepare(side, networks, folder)?);
-    }
-    let mut found: [Vec<Turn>; 2] = [Vec::new(), Vec::new()];
-    for _ in 0..options.turns {
-        for (turns, path) in found.iter_mut().zip(&manifests) {
-            turns.push(Turn::take(
-                path,
-                networks,
-                options.seconds,
-                programs,
-                folder,
-            )?);
+impl Family {
+    fn make(name: &str, options: &Options, programs: &Programs) -> Result<Self, Error> {
+        let structure = FAMILIES.into_iter().find(|it| it.name() == name);
+        let structure = structure.expect("the command line takes these only");
+        let folder = Folder::new(&format!("prefix-{name}"))?;
+        // A network alone parts from none.
+        let most = options.networks.iter().copied().max().unwrap_or(1).max(2);
+        let whole = structure.specialised(options.side, 1, most);
+        let weight_bytes = size_of_val::<[f32]>(&whole[0].weights);
+        let cut = cut_where_they_part(&whole);
+        for (of, networks) in Side::ALL.into_iter().zip([whole, cut]) {
+            let packages = folder.path(of.name());
+            zoo::create(&packages)?;
+            for (number, network) in (0..).zip(networks) {
+                zoo::write(network, &zoo::package(&packages, number))?;
+            }
         }
+        let made = Self {
+            structure,
+            folder,
+            weight_bytes,
+        };
+        for side in Side::ALL {
+            made.measure(side, programs)?;
+        }
+        Ok(made)
     }
-    let median = |of: fn(&Turn) -> f64| {
-        [0, 1].map(|side| {
-            let mut all: Vec<f64> = found[side].iter().map(of).collect();
-            all.sort_by(f64::total_cmp);
-            all[all.len() / 2]
+
+    /// Measures a network of a side; the others take the same time.
+    fn measure(&self, side: Side, programs: &Programs) -> Result<(), Error> {
+        let name = format!("{}.toml", side.name());
+        let text = manifest(side, side.name());
+        self.folder.write(&name, text.as_bytes())?;
+        Ok(programs.profile(&self.folder.path(&name))?)
+    }
+
+    /// A folder with the first networks of a side and their profile, and a manifest for it.
+    fn prepare(&self, side: Side, networks: u16) -> Result<PathBuf, Error> {
+        let name = format!("{}-{networks}", side.name());
+        let (all, own) = (self.folder.path(side.name()), self.folder.path(&name));
+        zoo::create(&own)?;
+        let link = |from: &Path, to: &Path| std::fs::hard_link(from, to).map_err(Error::file(to));
+        link(&zoo::profile(&all, 0), &zoo::profile(&own, 0))?;
+        for number in 0..networks {
+            let [from, to] = [&all, &own].map(|folder| zoo::package(folder, number));
+            link(&from, &to)?;
+        }
+        let path = format!("{name}.toml");
+        self.folder.write(&path, manifest(side, &name).as_bytes())?;
+        Ok(self.folder.path(&path))
+    }
+
+    fn row(
+        &self,
+        networks: u16,
+        options: &Options,
+        programs: &Programs,
+        progress: &ProgressBar,
+    ) -> Result<Row, Error> {
+        let mut manifests = Vec::new();
+        for side in Side::ALL {
+            manifests.push(self.prepare(side, networks)?);
+        }
+        let mut found: [Vec<Turn>; 2] = [Vec::new(), Vec::new()];
+        for _ in 0..options.turns {
+            for (turns, path) in found.iter_mut().zip(&manifests) {
+                let seconds = options.seconds;
+                turns.push(Turn::take(path, networks, seconds, programs, &self.folder)?);
+                progress.inc(1);
+            }
+        }
+        let median = |of: fn(&Turn) -> f64| {
+            [0, 1].map(|side| {
+                let mut all: Vec<f64> = found[side].iter().map(of).collect();
+                all.sort_by(f64::total_cmp);
+                all[all.len() / 2]
+            })
+        };
+        Ok(Row {
+            family: self.structure.name(),
+            networks,
+            answers_hz: median(|turn| turn.answers_hz),
+            batch: median(|turn| turn.batch),
+            weights_mb: self.weight_bytes as f64 * f64::from(networks) / 1e6,
+            memory_mb: median(|turn| turn.memory_mb),
         })
-    };
-    Ok(Row {
-        family: family.name(),
-        networks,
-        answers_hz: median(|turn| turn.answers_hz),
-        batch: median(|turn| turn.batch),
-        memory_mb: median(|turn| turn.memory_mb),
-    })
+    }
 }
 
 /// What one daemon did.
@@ -235,6 +260,7 @@ impl Turn {
         let daemon = programs.reporting(Serves::Daemon, manifest, folder)?;
         let asker = Asker::connect(daemon.socket(), networks)?;
         let answers_hz = keep_busy(asker, networks, seconds)?;
+        let memory = usage::memory_of_process(daemon.id())?;
         let served = daemon.stop()?;
         let sum = |of: fn(&punctual_daemon::PartitionReport) -> u64| -> u64 {
             served.partitions.iter().map(of).sum()
@@ -242,7 +268,7 @@ impl Turn {
         Ok(Self {
             answers_hz,
             batch: sum(|it| it.members) as f64 / sum(|it| it.actions).max(1) as f64,
-            memory_mb: served.memory.planned_bytes as f64 / 1e6,
+            memory_mb: memory as f64 / 1e6,
         })
     }
 }
@@ -280,6 +306,7 @@ fn table(rows: &[Row]) -> Table {
         "gain",
         "frames a batch, apart",
         "together",
+        "weights, MB",
         "memory apart, MB",
         "together",
     ];
@@ -296,6 +323,7 @@ fn table(rows: &[Row]) -> Table {
             format!("{:.2}x", together / apart),
             format!("{batch_apart:.1}"),
             format!("{batch_together:.1}"),
+            format!("{:.0}", row.weights_mb),
             format!("{memory_apart:.0}"),
             format!("{memory_together:.0}"),
         ]);

@@ -1,4 +1,4 @@
-//! Processor time and context switches of threads, as the scheduler of the kernel counts them.
+//! Processor time and context switches of threads, and memory of processes, as the kernel counts them.
 
 use std::fs;
 use std::io;
@@ -56,6 +56,22 @@ impl Usage {
     }
 }
 
+/// Memory that a process has now, in bytes: pages that it shows at several addresses, as the daemon those of equal weights,
+/// count once, and those that it shares with other processes in part (`Pss`).
+pub fn memory_of_process(id: u32) -> Result<u64, UsageError> {
+    let path = format!("{id}/smaps_rollup");
+    let unknown = || io::Error::new(io::ErrorKind::InvalidData, "it has no line `Pss`");
+    fs::read_to_string(format!("/proc/{path}"))
+        .and_then(|text| proportional_bytes(&text).ok_or_else(unknown))
+        .map_err(|source| UsageError { path, source })
+}
+
+fn proportional_bytes(smaps: &str) -> Option<u64> {
+    let line = smaps.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
+}
+
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.ran_ns += other.ran_ns;
@@ -95,5 +111,15 @@ mod tests {
         let own = Usage::of_thread(current_tid()).unwrap();
         let all = Usage::of_process(std::process::id()).unwrap();
         assert!(all.ran_ns >= own.ran_ns && all.switches >= own.switches.max(1));
+    }
+
+    #[test]
+    fn a_process_has_the_memory_that_its_pages_take() {
+        let smaps =
+            "5600-7fff ---p 0 00:00 0 [rollup]\nRss: 9000 kB\nPss:    70 kB\nPss_Anon: 9 kB\n";
+        assert_eq!(proportional_bytes(smaps), Some(70 << 10));
+        assert_eq!(proportional_bytes("Rss: 9000 kB\n"), None);
+        let own = memory_of_process(std::process::id()).unwrap();
+        assert!(own > 1 << 20, "{own}");
     }
 }

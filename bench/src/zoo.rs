@@ -11,6 +11,7 @@ use punctual_platform::termination::{Terminates, Termination};
 use punctual_types::Random;
 
 use crate::programs::ProgramError;
+use crate::usage::UsageError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -38,6 +39,9 @@ pub enum Error {
     Silent { after_ns: u64 },
     #[error("{0} requests were lost")]
     Missing(u64),
+    /// Of the daemon, which is no more.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
     #[error(transparent)]
     Output(#[from] OutputError),
 }
@@ -54,7 +58,8 @@ impl Terminates for Error {
             | Self::Submit(_)
             | Self::Task(_)
             | Self::Silent { .. }
-            | Self::Missing(_) => Termination::BadResult,
+            | Self::Missing(_)
+            | Self::Usage(_) => Termination::BadResult,
         }
     }
 }

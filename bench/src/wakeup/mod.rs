@@ -6,11 +6,10 @@ mod loads;
 mod report;
 mod ways;
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use hdrhistogram::Histogram;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use punctual_platform::files::write_whole;
 use punctual_platform::idle::IdleHold;
 use punctual_platform::output::{self, OutputError};
@@ -21,6 +20,8 @@ use loads::{Load, Running};
 use punctual_platform::termination::{Terminates, Termination};
 use report::{Report, Row};
 use ways::{PERIOD_NS, ThreadPlacement, Way, WayError};
+
+use crate::progress;
 
 /// Turns of each way under each load, in a run that is long enough: a disturbance that lasts hits them all.
 const TURNS_MAX: u64 = 10;
@@ -137,7 +138,7 @@ fn measure(options: &Options) -> Result<Report, Error> {
     let hold = options.idle_latency_us.map(IdleHold::take).transpose()?;
     let with_cyclictest = cyclictest::is_installed();
     let turns = ((options.seconds / TURN_S_MIN) as u64).clamp(1, TURNS_MAX);
-    let progress = progress(options.loads.len() as u64 * turns);
+    let progress = progress::of_turns(options.loads.len() as u64 * turns);
     let mut rows = Vec::new();
     for load in &options.loads {
         let under_load = UnderLoad {
@@ -197,7 +198,7 @@ impl UnderLoad {
         missing: &mut Vec<Missing>,
     ) -> Result<Vec<Row>, Error> {
         let name = self.load.name();
-        progress.set_message(name);
+        progress.set_message(format!("under load: {name}"));
         let _running =
             Running::start(self.load).map_err(|source| Error::Load { load: name, source })?;
         let mut floor = ways::histogram();
@@ -223,17 +224,6 @@ impl UnderLoad {
         let rows: Vec<Row> = rows.map(|row| row.against(&floor)).collect();
         Ok(std::iter::once(floor).chain(rows).collect())
     }
-}
-
-fn progress(turns: u64) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} turns, {eta} left, load: {msg}");
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(Some(turns), target).with_style(style)
 }
 
 fn command(options: &Options) -> String {

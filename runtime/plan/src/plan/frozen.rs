@@ -217,7 +217,7 @@ pub struct ModelPlan {
     /// Batch sizes that devices must be ready to run, rising, the first being 1.
     pub batches: Vec<u8>,
     /// The solutions that its profile was measured with, so that what runs is what was measured;
-    /// operators that are not named run by the direct one.
+    /// operators that are not named run by the direct one. Stages that run as another model's have none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub solutions: Vec<SolutionChoice>,
     /// At how many tiles its launches looked once whether they are preempted when its profile was measured.

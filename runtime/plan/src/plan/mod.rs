@@ -7,9 +7,11 @@ mod warning;
 pub use frozen::{ClientSlotPlan, ModelPlan, Plan, PlanHash, TaskPlan};
 pub use warning::Warning;
 
-use punctual_core::{Confidence, ConfigError, ModelId, PartitionId, Scheduler, StageId, TaskId};
+use punctual_core::{
+    Confidence, ConfigError, ModelConfig, ModelId, PartitionId, Scheduler, StageId, TaskId,
+};
 use punctual_diagnostics::{Place, Problems, Rule};
-use punctual_model::{LaunchProfile, OutputLayout};
+use punctual_model::{LaunchProfile, OutputLayout, SolutionChoice};
 use thiserror::Error;
 
 use crate::budget::{ArrivalBound, Budgeted};
@@ -77,8 +79,9 @@ pub(crate) fn freeze(
         housekeeping_cores: resolved.placement.system,
         models: models
             .zip(budgeted.launches)
-            .map(|(((model, batches), outputs), launches)| {
-                model_plan(model, batches, outputs, launches)
+            .zip(&budgeted.scheduler.models)
+            .map(|((((model, batches), outputs), launches), config)| {
+                model_plan(model, config, batches, outputs, launches)
             })
             .collect(),
         client_slots: client_slots(&resolved.tasks),
@@ -134,6 +137,7 @@ fn partition_plan(placed: &Placed) -> PartitionPlan {
 
 fn model_plan(
     model: &Model<'_>,
+    config: &ModelConfig,
     batches: &[u8],
     outputs: OutputLayout,
     launches: Vec<LaunchProfile>,
@@ -146,7 +150,7 @@ fn model_plan(
         classes: model.package.network().classes.clone(),
         input: model.input(),
         batches: batches.to_vec(),
-        solutions: model.profile.solutions.clone(),
+        solutions: own_solutions(model, config),
         look_stride: model.profile.look_stride,
         verified: model.profile.verified.clone(),
         measured_with: model.measured_with(),
@@ -155,6 +159,22 @@ fn model_plan(
         without_confidence: !model.package.network().has_confidence(),
         outputs,
     }
+}
+
+/// Those for the stages that run as its own: another model runs the others.
+fn own_solutions(model: &Model<'_>, config: &ModelConfig) -> Vec<SolutionChoice> {
+    let mut own = Vec::new();
+    let mut end = 0;
+    for (stage, config) in model.package.network().stages.iter().zip(&config.stages) {
+        let start = end;
+        end += stage.operators.len() as u32;
+        if config.runs_as.is_none() {
+            let choices = model.profile.solutions.iter();
+            let choices = choices.filter(|it| (start..end).contains(&it.operator));
+            own.extend(choices.cloned());
+        }
+    }
+    own
 }
 
 fn client_slots(tasks: &[Task]) -> Vec<ClientSlotPlan> {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use punctual_diagnostics::Diagnostics;
-use punctual_model::{SolutionChoice, SolutionMemory};
-use punctual_plan::{Needs, Plan, Policies};
+use punctual_model::{Package, SolutionChoice, SolutionMemory};
+use punctual_plan::{ModelPlan, Needs, PackageInput, Plan, Policies};
 
 fn manifests(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -111,6 +111,51 @@ fn the_solutions_of_a_profile_are_in_the_plan_and_what_they_take_in_its_memory()
     let taken = 40_000 * chosen.models.len() as u64 + 3_000 * cores as u64;
     let planned = chosen.memory.total_bytes() - direct.memory.total_bytes();
     assert_eq!(planned, taken);
+}
+
+#[test]
+fn a_stage_that_runs_as_another_models_needs_no_solutions_of_its_own() {
+    const TWO: &str = r#"
+        daemon = { share_stages = true }
+        partition = [{ name = "main", cores = [2, 3] }]
+        task = [
+            { package = "signs.punctual", rate_hz = 10, deadline_ms = 100 },
+            { package = "others.punctual", rate_hz = 10, deadline_ms = 100 },
+        ]
+    "#;
+    let signs = crate::fixture::package();
+    let mut network = signs.network().clone();
+    let mut weights = network.weights.to_vec();
+    // The last stage's last.
+    *weights.last_mut().expect("it has weights") += 1.0;
+    network.weights = weights.into();
+    let others = Package::new(network, signs.calibration().clone()).expect("a valid network");
+    let models = |text: &str| {
+        let mut inputs = crate::fixture::inputs(text, "two.toml");
+        inputs.packages.push(PackageInput {
+            path: "others.punctual".to_owned(),
+            package: Ok(others.clone()),
+            ..inputs.packages[0].clone()
+        });
+        let profile = inputs.profiles[0].profile.as_mut().expect("a profile");
+        // One in each stage.
+        let choice = |operator| SolutionChoice {
+            operator,
+            batch: 1,
+            units: 1,
+            solution: "winograd-4x4".to_owned(),
+        };
+        profile.solutions = [0, 3, 6].map(choice).to_vec();
+        let plan = Plan::build(&inputs).unwrap_or_else(|errors| panic!("{errors}"));
+        let operators = |model: &ModelPlan| {
+            let choices = model.solutions.iter();
+            choices.map(|it| it.operator).collect::<Vec<_>>()
+        };
+        [&plan.models[0], &plan.models[1]].map(operators)
+    };
+    assert_eq!(models(TWO), [vec![0, 3, 6], vec![6]]);
+    let apart = TWO.replace("share_stages = true", "share_stages = false");
+    assert_eq!(models(&apart), [vec![0, 3, 6], vec![0, 3, 6]]);
 }
 
 #[test]
