@@ -22,11 +22,16 @@ fn soon() -> Option<u64> {
     Some(now_ns() + LIMIT.as_nanos() as u64)
 }
 
-/// A daemon that is not started again when it ends, and what it says.
+/// A daemon that is not started again when it ends, and what it says. It has loaded everything.
 fn start(folder: &Folder) -> Process {
     let mut command = folder.command();
     command.env_remove("NOTIFY_SOCKET").stderr(Stdio::piped());
-    spawn(command)
+    let daemon = spawn(command);
+    let until_ns = soon();
+    while Report::live(&folder.socket()).map_or(true, |report| report.start.loading) {
+        assert!(Some(now_ns()) < until_ns, "it does not serve");
+    }
+    daemon
 }
 
 /// Its code and its words, once it has ended by itself.
