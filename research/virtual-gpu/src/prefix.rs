@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use emulated_cuda::{BegunLaunch, LaunchCost, Pace};
 use punctual_core::{Infer, Nanos, PunctualConfig, StageTime};
 use punctual_device_cuda::lower::{Program, Target};
-use punctual_evaluation::experiments::prefix::{Family, HEADS, highest_load};
+use punctual_evaluation::experiments::prefix::{DEADLINE, Family, HEADS, highest_load};
 use punctual_evaluation::profiles::reef::COMPUTE_UNITS;
 use punctual_model::{Network, cut_where_they_part};
 use punctual_report::Table;
@@ -46,6 +46,9 @@ const FAMILIES: [Structure; 3] = [
 
 /// Where the highest rate lies between two that are known, to a fiftieth.
 const HALVINGS: u32 = 6;
+
+/// The shorter of two deadlines, in times of a batch of the largest size: not all of ten networks run one within it.
+const BATCHES_IN_DEADLINE: u64 = 4;
 
 const LENGTH: Nanos = Nanos::from_millis(4_000);
 
@@ -137,6 +140,7 @@ impl Cut {
             rate_hz: f64::from(BATCHES[BATCHES.len() - 1]) * 1e9 / batch_ns as f64,
             beginning,
             head,
+            deadline: DEADLINE,
         };
         let cut = Self {
             network,
@@ -147,15 +151,25 @@ impl Cut {
         Ok((cut, costs))
     }
 
+    /// The deadlines of its table: that of the experiment, and one within which few batches run.
+    fn deadlines(&self) -> [Nanos; 2] {
+        let batch_ns = f64::from(BATCHES[BATCHES.len() - 1]) * 1e9 / self.family.rate_hz;
+        let short = Nanos::new(BATCHES_IN_DEADLINE * batch_ns as u64);
+        [self.family.deadline, short]
+    }
+
     /// The highest rate of all tasks together, in requests a second, of which 99% are in time.
-    fn throughput(
-        &self,
-        costs: &Predicted,
-        heads: usize,
-        together: bool,
-        length: Nanos,
-    ) -> Result<f64, Error> {
-        let scenario = self.family.scenario(heads, together, length);
+    fn throughput(&self, costs: &Predicted, asked: Asked, together: bool) -> Result<f64, Error> {
+        let Asked {
+            heads,
+            deadline,
+            length,
+        } = asked;
+        let family = Family {
+            deadline,
+            ..self.family.clone()
+        };
+        let scenario = family.scenario(heads, together, length);
         let staged = Staged {
             tpcs: TPCS,
             sms_per_tpc: 1,
@@ -173,6 +187,14 @@ impl Cut {
     }
 }
 
+/// How many networks are asked, how soon they have to answer, and for how long.
+#[derive(Clone, Copy)]
+struct Asked {
+    heads: usize,
+    deadline: Nanos,
+    length: Nanos,
+}
+
 /// The table of one family, or of all; each run for so long. `progress` is told of each row.
 pub fn table(
     one: Option<&str>,
@@ -181,6 +203,7 @@ pub fn table(
 ) -> Result<String, Error> {
     let headings = [
         "family",
+        "deadline, ms",
         "networks",
         "apart, requests/s",
         "together",
@@ -194,23 +217,32 @@ pub fn table(
     for name in crate::chosen(&names, one)? {
         let structure = FAMILIES.into_iter().find(|it| it.name() == name);
         let (cut, costs) = Cut::new(structure.unwrap_or(FAMILIES[0]))?;
-        for heads in HEADS {
-            progress(name, &format!("{heads} networks"));
-            let apart = cut.throughput(&costs, heads, false, length)?;
-            let together = cut.throughput(&costs, heads, true, length)?;
-            let mb = |common: u64| {
-                let own = cut.own_bytes * heads as u64;
-                format!("{:.0}", (cut.common_bytes * common + own) as f64 / 1e6)
-            };
-            table.row([
-                name.to_owned(),
-                heads.to_string(),
-                format!("{apart:.0}"),
-                format!("{together:.0}"),
-                format!("{:.2}x", together / apart),
-                mb(heads as u64),
-                mb(1),
-            ]);
+        for deadline in cut.deadlines() {
+            for heads in HEADS {
+                let ms = deadline.as_nanos() as f64 / 1e6;
+                progress(name, &format!("{ms:.1} ms, {heads} networks"));
+                let asked = Asked {
+                    heads,
+                    deadline,
+                    length,
+                };
+                let apart = cut.throughput(&costs, asked, false)?;
+                let together = cut.throughput(&costs, asked, true)?;
+                let mb = |common: u64| {
+                    let own = cut.own_bytes * heads as u64;
+                    format!("{:.0}", (cut.common_bytes * common + own) as f64 / 1e6)
+                };
+                table.row([
+                    name.to_owned(),
+                    format!("{ms:.1}"),
+                    heads.to_string(),
+                    format!("{apart:.0}"),
+                    format!("{together:.0}"),
+                    format!("{:.2}x", together / apart),
+                    mb(heads as u64),
+                    mb(1),
+                ]);
+            }
         }
     }
     Ok(table.markdown())

@@ -30,7 +30,7 @@ pub const HEADS: [usize; 6] = [1, 2, 4, 6, 8, 10];
 /// Of all their tasks together, at a load of 1.
 const RATE_HZ: f64 = 1_000.0;
 
-const DEADLINE: Nanos = Nanos::from_millis(50);
+pub const DEADLINE: Nanos = Nanos::from_millis(50);
 
 /// The last layer's part of a network's time.
 const HEAD_PART: u64 = 50;
@@ -54,6 +54,7 @@ pub struct Family {
     pub head: Vec<Measured>,
     /// Of all their tasks together, at a load of 1.
     pub rate_hz: f64,
+    pub deadline: Nanos,
 }
 
 impl Family {
@@ -75,6 +76,7 @@ impl Family {
             beginning: part(false),
             head: part(true),
             rate_hz: RATE_HZ,
+            deadline: DEADLINE,
         }
     }
 
@@ -114,7 +116,7 @@ impl Family {
             let rate_hz = self.rate_hz / heads as f64;
             let (name, model) = (format!("task-{index}"), ModelId(index as u16));
             let pattern = Pattern::Poisson { rate_hz };
-            Task::real_time(&name, model, DEADLINE, pattern).mandatory(StageId(1))
+            Task::real_time(&name, model, self.deadline, pattern).mandatory(StageId(1))
         });
         Scenario::new(models, tasks.collect(), Board::of(1), length)
     }

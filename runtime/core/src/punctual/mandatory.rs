@@ -1,7 +1,7 @@
 //! Promised work: the earliest deadline first, in a batch with other requests at the same stage where
 //! that endangers no promise.
 
-use crate::ids::BATCH_MAX;
+use crate::ids::{BATCH_MAX, StageId};
 use crate::punctual::ablation::Ablation;
 use crate::punctual::choice::Choice;
 use crate::punctual::lifecycle::queues::{MandatoryJob, OptionalJob, Queues};
@@ -24,34 +24,68 @@ pub struct Member {
 pub type Promised = heapless::Vec<Member, BATCH_MAX>;
 
 impl View<'_> {
-    /// The batch around the EDF head to start at `start`, after a scan for that time.
-    ///
+    /// What promised work to start at `start`, after a scan for that time: the batch around the EDF head, or a full one that goes
+    /// before it.
+    pub fn mandatory(&self, scan: &SlackScan, start: Instant) -> Option<Choice> {
+        let head = *self.queues.head()?;
+        let around = self.around_head(scan, &head, start);
+        let before = self.full_batch_before(scan, &head, &around, start);
+        Some(before.unwrap_or(around))
+    }
+
     /// The head runs without a test, with the requests that were promised jointly with it. No other order
     /// is better for its deadline. Its stage blocks other tasks for no longer than the offline test or
     /// the test of the joint promise allowed (docs/proof.md, "Head alone"). Any larger batch must pass a test.
-    pub fn mandatory(&self, scan: &SlackScan, start: Instant) -> Option<Choice> {
-        let head = *self.queues.head()?;
+    fn around_head(&self, scan: &SlackScan, head: &MandatoryJob, start: Instant) -> Choice {
         let row = self.tables.row(head.row);
-        let promised = self.queues.mandatory().iter();
-        let promised = promised.filter(|job| job.promise == head.promise && !job.running);
-        let (count, most) = promised.fold((0, u8::MAX), |(count, most), member| {
-            (count + 1, most.min(member.batch_max))
-        });
-        let least = row.size_holding(count);
+        let together = self.queues.promised_with(head).count();
+        let most = self.queues.batch_max(head);
+        let least = row.size_holding(together);
         let least = least.expect("a joint promise was made for a batch that is compiled");
         (least + 1..row.sizes.len())
             .rev()
             .filter(|&size| row.sizes[size] <= most)
             .find_map(|size| {
-                let batch = self.batch(scan, &head, size, start);
+                let batch = self.batch(scan, head, size, start);
                 // If the next smaller size holds the same members, this one only pays for empty places.
                 let filled = batch.members.len() > usize::from(row.sizes[size - 1]);
                 (filled && batch.start_slack >= 0).then_some(batch)
             })
-            .or_else(|| Some(self.batch(scan, &head, least, start)))
+            .unwrap_or_else(|| self.batch(scan, head, least, start))
     }
 
-    /// The batch of a compiled size whose first member is the head.
+    /// If the head's batch has places left: a full one of the stage before the head's, if that endangers no promise. What has
+    /// passed that stage then shares batches at the next. Networks that begin alike would otherwise run the stages that are
+    /// their own for a request or two at a time, while the beginning runs for all of them.
+    fn full_batch_before(
+        &self,
+        scan: &SlackScan,
+        head: &MandatoryJob,
+        around: &Choice,
+        start: Instant,
+    ) -> Option<Choice> {
+        let row = self.tables.row(head.row);
+        let before = StageId(row.stage.0.checked_sub(1)?);
+        let most = self.queues.batch_max(head);
+        let largest = row.sizes.iter().rfind(|&&size| size <= most)?;
+        if around.members.len() >= usize::from(*largest) {
+            return None;
+        }
+        let at = self.tables.row_of(self.tables.task(head.task), before);
+        let mut jobs = self.queues.mandatory().iter();
+        let first = jobs.find(|job| job.row == at && !job.running)?;
+        let row = self.tables.row(at);
+        let most = self.queues.batch_max(first);
+        let size = row.sizes.iter().rposition(|&size| size <= most)?;
+        if size == 0 {
+            return None;
+        }
+        let batch = self.batch(scan, first, size, start);
+        let is_full = batch.members.len() == usize::from(row.sizes[size]);
+        (is_full && batch.start_slack >= 0).then_some(batch)
+    }
+
+    /// The batch of a compiled size whose first member is the head, or leads another stage's.
     fn batch(&self, scan: &SlackScan, head: &MandatoryJob, size: usize, start: Instant) -> Choice {
         let row = self.tables.row(head.row);
         let (places, cost) = (row.sizes[size], row.cost[size]);
@@ -115,7 +149,7 @@ impl View<'_> {
         }
         let joining = self.tables.running(row.model).iter().filter(|task| {
             let table = self.tables.task(**task);
-            self.tables.row_of(table, crate::StageId(0)) == choice.row
+            self.tables.row_of(table, StageId(0)) == choice.row
                 && table.batch_max >= row.sizes[larger]
         });
         // Only tasks that come at regular intervals have a prediction. For others, waiting would be a guess.
@@ -130,6 +164,19 @@ impl View<'_> {
 }
 
 impl Queues {
+    /// The waiting requests that a job's promise was made with, itself among them.
+    fn promised_with(&self, job: &MandatoryJob) -> impl Iterator<Item = &MandatoryJob> {
+        let promise = job.promise;
+        let all = self.mandatory().iter();
+        all.filter(move |job| job.promise == promise && !job.running)
+    }
+
+    /// The largest batch that all of them may join.
+    fn batch_max(&self, job: &MandatoryJob) -> u8 {
+        let together = self.promised_with(job);
+        together.map(|job| job.batch_max).min().unwrap_or(1)
+    }
+
     /// The head with the requests of its promise, and others of `jobs` at its stage, in EDF order. Members of
     /// another joint promise stay out: the charge of one of them is for their whole batch.
     pub fn batch_members(

@@ -78,6 +78,25 @@ fn networks_that_are_not_said_to_be_alike_share_nothing() {
 }
 
 #[test]
+fn a_full_batch_of_the_beginning_goes_before_a_lone_request_of_what_follows_if_there_is_time() {
+    // One runs when the others come. Then a full batch of the beginning takes 6 ms, and what the first needs besides 2.
+    let orders_by = |deadline| {
+        let mut world = World::new(config(), Exact);
+        let asked = [(0, 0), (1, 1), (0, 1), (1, 1), (0, 1)]
+            .map(|(task, time)| world.frame_captured(task, at(time), at(time), Some(at(deadline))));
+        world.run_until(at(90)).expect("no violation");
+        for sequence in asked {
+            let (_, reply) = world.reply(sequence).expect("a verdict");
+            assert_eq!(reply.verdict, Verdict::OnTime);
+        }
+        orders(&world)
+    };
+    assert_eq!(orders_by(90)[..2], [(0, 0, 1), (0, 0, 4)]);
+    // In time it ends at 20: 4, 6, and 2 for each of the five.
+    assert_eq!(orders_by(20)[..2], [(0, 0, 1), (0, 0, 4)]);
+}
+
+#[test]
 fn promises_to_a_common_beginning_are_made_jointly() {
     // Alone 6 ms each: the third does not fit into 17. Together the beginning takes 6.
     let mut world = World::new(config(), Exact);
