@@ -7,7 +7,7 @@
 //! cargo run --release -p punctual-virtual-gpu -- disb [WORKLOAD [SECONDS]]
 //! cargo run --release -p punctual-virtual-gpu -- seeb [WORKLOAD [SECONDS]]
 //! cargo run --release -p punctual-virtual-gpu -- isolation [POLICY [SECONDS]]
-//! cargo run --release -p punctual-virtual-gpu -- prefix [FAMILY [SECONDS]]
+//! cargo run --release -p punctual-virtual-gpu -- prefix [FAMILY[-short] [SECONDS]]
 //! cargo run --release -p punctual-virtual-gpu -- cold-start
 //! ```
 #![forbid(unsafe_code)]

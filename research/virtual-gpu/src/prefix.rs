@@ -38,16 +38,37 @@ const PACE: Pace = Pace {
     empty_ns: 2_000,
 };
 
-const FAMILIES: [Structure; 3] = [
-    Structure::ResNet34,
-    Structure::MobileNetV2,
-    Structure::VitTi16,
+/// A part of the table: networks of one family with one deadline.
+struct Rows {
+    name: &'static str,
+    structure: Structure,
+    /// Whether the deadline is so short that not all of ten networks run a batch within it.
+    is_short: bool,
+}
+
+const ROWS: [Rows; 6] = [
+    Rows::new("resnet34", Structure::ResNet34, false),
+    Rows::new("resnet34-short", Structure::ResNet34, true),
+    Rows::new("mobilenet_v2", Structure::MobileNetV2, false),
+    Rows::new("mobilenet_v2-short", Structure::MobileNetV2, true),
+    Rows::new("vit_ti_16", Structure::VitTi16, false),
+    Rows::new("vit_ti_16-short", Structure::VitTi16, true),
 ];
+
+impl Rows {
+    const fn new(name: &'static str, structure: Structure, is_short: bool) -> Self {
+        Self {
+            name,
+            structure,
+            is_short,
+        }
+    }
+}
 
 /// Where the highest rate lies between two that are known, to a fiftieth.
 const HALVINGS: u32 = 6;
 
-/// The shorter of two deadlines, in times of a batch of the largest size: not all of ten networks run one within it.
+/// A short deadline, in times of a batch of the largest size.
 const BATCHES_IN_DEADLINE: u64 = 4;
 
 const LENGTH: Nanos = Nanos::from_millis(4_000);
@@ -151,11 +172,14 @@ impl Cut {
         Ok((cut, costs))
     }
 
-    /// The deadlines of its table: that of the experiment, and one within which few batches run.
-    fn deadlines(&self) -> [Nanos; 2] {
+    /// That of the experiment, or a short one.
+    fn deadline(&self, is_short: bool) -> Nanos {
         let batch_ns = f64::from(BATCHES[BATCHES.len() - 1]) * 1e9 / self.family.rate_hz;
-        let short = Nanos::new(BATCHES_IN_DEADLINE * batch_ns as u64);
-        [self.family.deadline, short]
+        if is_short {
+            Nanos::new(BATCHES_IN_DEADLINE * batch_ns as u64)
+        } else {
+            self.family.deadline
+        }
     }
 
     /// The highest rate of all tasks together, in requests a second, of which 99% are in time.
@@ -195,7 +219,7 @@ struct Asked {
     length: Nanos,
 }
 
-/// The table of one family, or of all; each run for so long. `progress` is told of each row.
+/// The table of one part, or of all; each run for so long. `progress` is told of each row.
 pub fn table(
     one: Option<&str>,
     length: Option<Nanos>,
@@ -211,38 +235,36 @@ pub fn table(
         "weights apart, MB",
         "together",
     ];
-    let names = FAMILIES.map(Structure::name);
+    let names = ROWS.map(|rows| rows.name);
     let length = length.unwrap_or(LENGTH);
     let mut table = Table::new(&headings, 1);
-    for name in crate::chosen(&names, one)? {
-        let structure = FAMILIES.into_iter().find(|it| it.name() == name);
-        let (cut, costs) = Cut::new(structure.unwrap_or(FAMILIES[0]))?;
-        for deadline in cut.deadlines() {
-            for heads in HEADS {
-                let ms = deadline.as_nanos() as f64 / 1e6;
-                progress(name, &format!("{ms:.1} ms, {heads} networks"));
-                let asked = Asked {
-                    heads,
-                    deadline,
-                    length,
-                };
-                let apart = cut.throughput(&costs, asked, false)?;
-                let together = cut.throughput(&costs, asked, true)?;
-                let mb = |common: u64| {
-                    let own = cut.own_bytes * heads as u64;
-                    format!("{:.0}", (cut.common_bytes * common + own) as f64 / 1e6)
-                };
-                table.row([
-                    name.to_owned(),
-                    format!("{ms:.1}"),
-                    heads.to_string(),
-                    format!("{apart:.0}"),
-                    format!("{together:.0}"),
-                    format!("{:.2}x", together / apart),
-                    mb(heads as u64),
-                    mb(1),
-                ]);
-            }
+    let chosen = crate::chosen(&names, one)?;
+    for rows in ROWS.iter().filter(|rows| chosen.contains(&rows.name)) {
+        let (cut, costs) = Cut::new(rows.structure)?;
+        let deadline = cut.deadline(rows.is_short);
+        for heads in HEADS {
+            progress(rows.name, &format!("{heads} networks"));
+            let asked = Asked {
+                heads,
+                deadline,
+                length,
+            };
+            let apart = cut.throughput(&costs, asked, false)?;
+            let together = cut.throughput(&costs, asked, true)?;
+            let mb = |common: u64| {
+                let own = cut.own_bytes * heads as u64;
+                format!("{:.0}", (cut.common_bytes * common + own) as f64 / 1e6)
+            };
+            table.row([
+                rows.structure.name().to_owned(),
+                format!("{:.1}", deadline.as_nanos() as f64 / 1e6),
+                heads.to_string(),
+                format!("{apart:.0}"),
+                format!("{together:.0}"),
+                format!("{:.2}x", together / apart),
+                mb(heads as u64),
+                mb(1),
+            ]);
         }
     }
     Ok(table.markdown())
