@@ -177,7 +177,8 @@ pub(crate) struct RawTask {
     pub(crate) criticality: Option<Criticality>,
     pub(crate) period: Option<Spanned<Nanos>>,
     pub(crate) deadline: Option<Spanned<Nanos>>,
-    pub(crate) mandatory_exit: Spanned<u64>,
+    /// None: the network's first.
+    pub(crate) mandatory_exit: Option<Spanned<u64>>,
     pub(crate) threshold: f64,
     pub(crate) threshold_min: f64,
     /// The keys of these that are given.
@@ -469,7 +470,7 @@ impl RawTask {
             |ms| ms * 1e6,
             problems,
         );
-        let mandatory_exit = s.or("mandatory_exit", 0, problems);
+        let mandatory_exit = s.optional("mandatory_exit", problems);
         let thresholds = ["threshold", "threshold_min"];
         let thresholds = thresholds.into_iter().filter(|key| s.has(key));
         let thresholds = thresholds.map(|key| (key, s.place_of(key))).collect();

@@ -64,6 +64,13 @@ pub enum ModelRule {
     /// An exit that the network does not have.
     #[error("the network has no exit {exit}, its last is {last}")]
     NoSuchExit { exit: u64, last: u8 },
+    /// A stage that ends in none, as the beginning of networks that differ later.
+    #[error("stage {stage} of the network ends in no exit")]
+    NoExitThere {
+        stage: u8,
+        /// The stages that do.
+        exits: Vec<usize>,
+    },
 }
 
 /// What to do where figures are missing.
@@ -87,7 +94,7 @@ impl Rule for ModelRule {
                 "what is served answers as the reference interpreter does, by its profile"
             }
             Self::NotLowered { .. } => "a model's launches are known before it is served",
-            Self::NoSuchExit { .. } => "an exit is one of the network's",
+            Self::NoSuchExit { .. } | Self::NoExitThere { .. } => "an exit is one of the network's",
         }
     }
 
@@ -113,6 +120,10 @@ impl Rule for ModelRule {
                     .into()
             }
             Self::NoSuchExit { last, .. } => format!("choose 0 to {last}"),
+            Self::NoExitThere { exits, .. } => {
+                let exits: Vec<String> = exits.iter().map(usize::to_string).collect();
+                format!("choose one of {}", exits.join(", "))
+            }
         }
     }
 

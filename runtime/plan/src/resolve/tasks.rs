@@ -423,14 +423,25 @@ fn promises_are_complete(raw: &RawTask, problems: &mut Problems<'_>) -> bool {
 }
 
 fn exit(raw: &RawTask, model: &Model<'_>, problems: &mut Problems<'_>) -> Option<u8> {
-    let exit = raw.mandatory_exit.value;
-    let last = model.stages() - 1;
-    if exit > u64::from(last) {
-        problems.add(
-            &raw.mandatory_exit.place,
-            ModelRule::NoSuchExit { exit, last },
-        );
-        return None;
-    }
-    Some(exit as u8)
+    let stages = &model.package.network().stages;
+    let ends_in_exit = |stage: &usize| stages[*stage].exit.is_some();
+    let Some(asked) = &raw.mandatory_exit else {
+        // A beginning that networks have in common may end in none.
+        return (0..stages.len())
+            .find(ends_in_exit)
+            .map(|stage| stage as u8);
+    };
+    let (exit, last) = (asked.value, model.stages() - 1);
+    let cause = if exit > u64::from(last) {
+        ModelRule::NoSuchExit { exit, last }
+    } else if ends_in_exit(&(exit as usize)) {
+        return Some(exit as u8);
+    } else {
+        ModelRule::NoExitThere {
+            stage: exit as u8,
+            exits: (0..stages.len()).filter(ends_in_exit).collect(),
+        }
+    };
+    problems.add(&asked.place, cause);
+    None
 }

@@ -4,8 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use punctual_core::StageId;
 use punctual_diagnostics::Diagnostics;
-use punctual_model::{Package, SolutionChoice, SolutionMemory};
+use punctual_model::{
+    Calibration, Package, SolutionChoice, SolutionMemory, StageProfile, cut_where_they_part,
+};
 use punctual_plan::{ModelPlan, Needs, PackageInput, Plan, Policies};
 
 fn manifests(folder: &str) -> Vec<PathBuf> {
@@ -111,6 +114,52 @@ fn the_solutions_of_a_profile_are_in_the_plan_and_what_they_take_in_its_memory()
     let taken = 40_000 * chosen.models.len() as u64 + 3_000 * cores as u64;
     let planned = chosen.memory.total_bytes() - direct.memory.total_bytes();
     assert_eq!(planned, taken);
+}
+
+#[test]
+fn the_first_exit_counts_unless_the_manifest_names_another_and_a_stage_without_one_is_refused() {
+    const ONE: &str = r#"
+        partition = [{ name = "main", cores = [2, 3] }]
+        task = [{ package = "signs.punctual", rate_hz = 10, deadline_ms = 100 }]
+    "#;
+    // Of two networks whose first heads differ, what they have in common up to there is a stage without an exit.
+    let headless = |text: &str| {
+        let mut inputs = crate::fixture::inputs(text, "one.toml");
+        let signs = crate::fixture::package().network().clone();
+        let mut other = signs.clone();
+        let head = signs.stages[0].operators[2].weights[0];
+        let mut weights = other.weights.to_vec();
+        weights[head.start as usize] += 1.0;
+        other.weights = weights.into();
+        let cut = cut_where_they_part(&[signs, other]).swap_remove(0);
+        let package = Package::new(cut, Calibration::default()).expect("a valid network");
+        let profile = inputs.profiles[0].profile.as_mut().expect("a profile");
+        profile.key.package = package.hash().to_string();
+        profile.key.timing = package.timing().to_string();
+        for stages in [&mut profile.stages, &mut profile.beside] {
+            let last = stages.iter().filter(|entry| entry.stage == 2);
+            let more: Vec<_> = last
+                .map(|entry| StageProfile {
+                    stage: 3,
+                    ..entry.clone()
+                })
+                .collect();
+            stages.extend(more);
+        }
+        inputs.packages[0].package = Ok(package);
+        Plan::build(&inputs)
+    };
+    let plan = headless(ONE).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(plan.tasks[0].mandatory_exit, StageId(1));
+    let named = |exit| ONE.replace("100 }", &format!("100, mandatory_exit = {exit} }}"));
+    let plan = headless(&named(2)).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(plan.tasks[0].mandatory_exit, StageId(2));
+    let words = headless(&named(0)).expect_err("no exit there").to_string();
+    assert!(
+        words.contains("stage 0 of the network ends in no exit")
+            && words.contains("choose one of 1, 2, 3"),
+        "{words}"
+    );
 }
 
 #[test]
