@@ -139,10 +139,7 @@ fn the_first_exit_counts_unless_the_manifest_names_another_and_a_stage_without_o
         for stages in [&mut profile.stages, &mut profile.beside] {
             let last = stages.iter().filter(|entry| entry.stage == 2);
             let more: Vec<_> = last
-                .map(|entry| StageProfile {
-                    stage: 3,
-                    ..entry.clone()
-                })
+                .map(|entry| StageProfile { stage: 3, ..*entry })
                 .collect();
             stages.extend(more);
         }
