@@ -12,6 +12,7 @@ pub const fn four_cc(format: PixelFormat) -> Option<u32> {
         PixelFormat::Gray8 => *b"GREY",
         PixelFormat::Nv12 => *b"NV12",
         PixelFormat::Yuyv => *b"YUYV",
+        PixelFormat::Uyvy => *b"UYVY",
         PixelFormat::Gray16 => *b"Y16 ",
         PixelFormat::Rgba8 => *b"AB24",
     }))

@@ -103,6 +103,7 @@ fn frames_of_every_format_arrive_whole_from_a_driver_that_pads_its_rows() {
         ("gray8", PixelFormat::Gray8),
         ("nv12", PixelFormat::Nv12),
         ("yuyv", PixelFormat::Yuyv),
+        ("uyvy", PixelFormat::Uyvy),
     ] {
         let daemon = daemon(format);
         let arguments = ["--format", name, "--frames", "40"];

@@ -98,7 +98,7 @@ static int bits(unsigned four_cc)
 {
     switch (four_cc) {
     case V4L2_PIX_FMT_RGB24: case V4L2_PIX_FMT_BGR24: return 24;
-    case V4L2_PIX_FMT_YUYV: return 16;
+    case V4L2_PIX_FMT_YUYV: case V4L2_PIX_FMT_UYVY: return 16;
     default: return 8;
     }
 }
