@@ -29,6 +29,7 @@ enum Conversion {
     /// The gray of each luma, where that is all that the network sees.
     GrayOfNv12(Box<[u8; 256]>),
     GrayOfYuyv(Box<[u8; 256]>),
+    GrayOfUyvy(Box<[u8; 256]>),
 }
 
 impl Converted {
@@ -38,8 +39,10 @@ impl Converted {
         let conversion = match (spec.frame.format, spec.channels) {
             (PixelFormat::Nv12, 1) => Conversion::GrayOfNv12(gray::levels()),
             (PixelFormat::Yuyv, 1) => Conversion::GrayOfYuyv(gray::levels()),
+            (PixelFormat::Uyvy, 1) => Conversion::GrayOfUyvy(gray::levels()),
             (PixelFormat::Nv12, _) => Conversion::Colours(Colours::of_nv12(width)),
             (PixelFormat::Yuyv, _) => Conversion::Colours(Colours::of_yuyv(width)),
+            (PixelFormat::Uyvy, _) => Conversion::Colours(Colours::of_uyvy(width)),
             (PixelFormat::Rgb8, 1) => Conversion::GrayOfRgb,
             (PixelFormat::Bgr8, 1) => Conversion::GrayOfBgr,
             _ => return None,
@@ -78,10 +81,14 @@ impl Converted {
                 Conversion::Colours(colours) => colours.row(y, crop, frame, to),
                 Conversion::GrayOfRgb => gray::of_rgb(row, to),
                 Conversion::GrayOfBgr => gray::of_bgr(row, to),
-                Conversion::GrayOfNv12(levels) => gray::of_luma::<1>(row, levels, to),
+                Conversion::GrayOfNv12(levels) => gray::of_luma::<1, 0>(row, levels, to),
                 Conversion::GrayOfYuyv(levels) => {
-                    let lead = 2 * usize::from(crop.odd().0);
-                    gray::of_luma::<2>(row.part(lead, 2 * to.len()), levels, to);
+                    let pixels = pixels_of_pairs(crop, row);
+                    gray::of_luma::<2, 0>(pixels, levels, to);
+                }
+                Conversion::GrayOfUyvy(levels) => {
+                    let pixels = pixels_of_pairs(crop, row);
+                    gray::of_luma::<2, 1>(pixels, levels, to);
                 }
             }
             self.done += 1;
@@ -96,4 +103,10 @@ impl Converted {
             len: self.row_len,
         }
     }
+}
+
+/// The crop's own pixels of a row of whole pairs: it may begin with the second of one.
+fn pixels_of_pairs<'f>(crop: &CropRows, row: SharedBytes<'f>) -> SharedBytes<'f> {
+    let lead = 2 * usize::from(crop.odd().0);
+    row.part(lead, 2 * crop.crop().width as usize)
 }

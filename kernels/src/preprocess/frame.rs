@@ -78,7 +78,7 @@ impl CropRows {
             return Err(PreprocessError::CropPosition { x, y, x_max, y_max });
         }
         let (first_column, row_bytes) = match frame.format {
-            PixelFormat::Yuyv => {
+            PixelFormat::Yuyv | PixelFormat::Uyvy => {
                 let (first, pairs) = chroma_range(x, crop.width);
                 (first * 4, pairs * 4)
             }
@@ -128,7 +128,7 @@ impl CropRows {
         match frame.format {
             // From an odd position on, an even crop touches one more chroma column and row.
             PixelFormat::Nv12 => width * height + (width / 2 + 1) * 2 * (height / 2 + 1),
-            PixelFormat::Yuyv => (width / 2 + 1) * 4 * height,
+            PixelFormat::Yuyv | PixelFormat::Uyvy => (width / 2 + 1) * 4 * height,
             format => format.row_bytes(crop.width) as usize * height,
         }
     }

@@ -36,8 +36,8 @@ fn luma([red, green, blue]: [u8; 3]) -> u8 {
     ((sum + (1 << 15)) >> 16) as u8
 }
 
-/// From a row with `STEP` bytes for each pixel, the first of which is its luma.
-pub(super) fn of_luma<const STEP: usize>(
+/// From a row with `STEP` bytes for each pixel, of which number `LUMA` is its luma.
+pub(super) fn of_luma<const STEP: usize, const LUMA: usize>(
     row: SharedBytes<'_>,
     levels: &[u8; 256],
     gray: &mut [u8],
@@ -45,9 +45,9 @@ pub(super) fn of_luma<const STEP: usize>(
     let mut piece = [0; pieces::BYTES];
     for at in pieces::starts(row) {
         let piece = pieces::load::<false>(row, at, &mut piece);
-        let lumas = piece.iter().step_by(STEP);
+        let lumas = piece.as_chunks::<STEP>().0.iter();
         for (gray, luma) in gray[at / STEP..].iter_mut().zip(lumas) {
-            *gray = levels[usize::from(*luma)];
+            *gray = levels[usize::from(luma[LUMA])];
         }
     }
 }

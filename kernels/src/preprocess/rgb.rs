@@ -38,7 +38,8 @@ impl CropRows {
                     rgb.extend(pixels.flat_map(|[_, high]| [*high; 3]));
                 }
                 PixelFormat::Nv12 => self.nv12_row(y, copy, rgb),
-                PixelFormat::Yuyv => self.yuyv_row(row, rgb),
+                PixelFormat::Yuyv => self.pairs_row::<0>(row, rgb),
+                PixelFormat::Uyvy => self.pairs_row::<1>(row, rgb),
                 PixelFormat::Tensor => {}
             }
         }
@@ -62,16 +63,13 @@ impl CropRows {
         }
     }
 
-    fn yuyv_row(&self, row: &[u8], rgb: &mut Vec<u8>) {
+    /// Two bytes a pixel: its luma is the byte `LUMA`, the other is chroma of two pixels.
+    fn pairs_row<const LUMA: usize>(&self, row: &[u8], rgb: &mut Vec<u8>) {
         let (odd_x, _) = self.odd();
-        let pixels = row
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .flat_map(|[first, u, second, v]| {
-                let tints = tint([*u, *v]);
-                [*first, *second].map(|luma| tints.map(|tint| colour(luma, tint)))
-            });
+        let pixels = row.as_chunks::<4>().0.iter().flat_map(|pair| {
+            let tints = tint([pair[1 - LUMA], pair[3 - LUMA]]);
+            [pair[LUMA], pair[2 + LUMA]].map(|luma| tints.map(|tint| colour(luma, tint)))
+        });
         let pixels = pixels.skip(usize::from(odd_x));
         rgb.extend(pixels.take(self.crop().width as usize).flatten());
     }
@@ -131,6 +129,13 @@ mod tests {
             pixel(68, [69, 71]),
         ]);
         assert_eq!(crop_of(PixelFormat::Yuyv, true), expected);
+        let expected = pixels([
+            pixel(55, [52, 54]),
+            pixel(57, [56, 58]),
+            pixel(67, [64, 66]),
+            pixel(69, [68, 70]),
+        ]);
+        assert_eq!(crop_of(PixelFormat::Uyvy, true), expected);
         let gray = crop_of(PixelFormat::Nv12, false);
         assert!(
             gray.as_chunks::<3>()

@@ -1,4 +1,4 @@
-//! NV12 and YUYV to red, green and blue, chroma not interpolated. A row of pixels becomes a row of each colour, one
+//! NV12, YUYV and UYVY to red, green and blue, chroma not interpolated. A row of pixels becomes a row of each colour, one
 //! behind the other: loops over rows of one colour are computed many pixels at a time, loops over whole pixels are not.
 
 use punctual_types::SharedBytes;
@@ -20,14 +20,14 @@ pub(super) struct Colours {
 
 /// One row of chroma, and where what it adds goes: the same for two pixels.
 struct Chroma<'a> {
-    /// Of YUYV with its luma.
+    /// Of YUYV and UYVY with its luma.
     chroma: SharedBytes<'a>,
     tints: [&'a mut [i32]; 3],
 }
 
 /// One row of luma, what is added to each pixel of it, and where its colours go.
 struct Luma<'a> {
-    /// Of YUYV with its chroma, from the first pixel's luma on.
+    /// Of YUYV and UYVY with its chroma, from the first pixel on.
     luma: SharedBytes<'a>,
     tints: [&'a [i32]; 3],
     /// Red, green, blue.
@@ -45,8 +45,8 @@ impl Colours {
             ),
             colour: vectorised!(
                 Isa::detect(),
-                colours::<1, true>,
-                colours::<1, false>,
+                colours::<1, 0, true>,
+                colours::<1, 0, false>,
                 Luma<'_>
             ),
             tints: tints(width),
@@ -57,14 +57,32 @@ impl Colours {
         Self {
             tint: vectorised!(
                 Isa::detect(),
-                yuyv_tints::<true>,
-                yuyv_tints::<false>,
+                pair_tints::<0, true>,
+                pair_tints::<0, false>,
                 Chroma<'_>
             ),
             colour: vectorised!(
                 Isa::detect(),
-                colours::<2, true>,
-                colours::<2, false>,
+                colours::<2, 0, true>,
+                colours::<2, 0, false>,
+                Luma<'_>
+            ),
+            tints: tints(width),
+        }
+    }
+
+    pub(super) fn of_uyvy(width: usize) -> Self {
+        Self {
+            tint: vectorised!(
+                Isa::detect(),
+                pair_tints::<1, true>,
+                pair_tints::<1, false>,
+                Chroma<'_>
+            ),
+            colour: vectorised!(
+                Isa::detect(),
+                colours::<2, 1, true>,
+                colours::<2, 1, false>,
                 Luma<'_>
             ),
             tints: tints(width),
@@ -119,13 +137,15 @@ fn nv12_tints<const AVX: bool>(row: &mut Chroma<'_>) {
     }
 }
 
+/// Of rows with two bytes a pixel, of which number `LUMA` is its luma, and the other chroma of two pixels.
 #[inline(always)]
-fn yuyv_tints<const AVX: bool>(row: &mut Chroma<'_>) {
+fn pair_tints<const LUMA: usize, const AVX: bool>(row: &mut Chroma<'_>) {
     let mut piece = [0; pieces::BYTES];
     for at in pieces::starts(row.chroma) {
         let piece = pieces::load::<AVX>(row.chroma, at, &mut piece);
         let pairs = piece.as_chunks::<4>().0.iter();
-        spread(pairs.map(|[_, u, _, v]| [*u, *v]), row, at / 2);
+        let chroma = pairs.map(|pair| [pair[1 - LUMA], pair[3 - LUMA]]);
+        spread(chroma, row, at / 2);
     }
 }
 
@@ -140,9 +160,9 @@ fn spread(chroma: impl Iterator<Item = [u8; 2]>, row: &mut Chroma<'_>, first: us
     }
 }
 
-/// Of rows with `STEP` bytes a pixel, of which the first is its luma.
+/// Of rows with `STEP` bytes a pixel, of which number `LUMA` is its luma.
 #[inline(always)]
-fn colours<const STEP: usize, const AVX: bool>(row: &mut Luma<'_>) {
+fn colours<const STEP: usize, const LUMA: usize, const AVX: bool>(row: &mut Luma<'_>) {
     let width = row.tints[0].len();
     let mut piece = [0; pieces::BYTES];
     for at in pieces::starts(row.luma) {
@@ -152,7 +172,7 @@ fn colours<const STEP: usize, const AVX: bool>(row: &mut Luma<'_>) {
             let lumas = piece.as_chunks::<STEP>().0;
             let tints = &tints[first..];
             for ((value, luma), tint) in colours[first..].iter_mut().zip(lumas).zip(tints) {
-                *value = colour(luma[0], *tint);
+                *value = colour(luma[LUMA], *tint);
             }
         }
     }

@@ -15,7 +15,7 @@ use punctual_types::{Fit, FrameLayout, PixelFormat, SIDE_MAX, Size};
 const PLAIN: ([f32; 4], [f32; 4]) = ([0.0; 4], [1.0; 4]);
 
 /// The formats of pictures, with each number of channels that they give.
-const PICTURES: [(PixelFormat, u32); 14] = [
+const PICTURES: [(PixelFormat, u32); 16] = [
     (PixelFormat::Rgb8, 3),
     (PixelFormat::Rgb8, 1),
     (PixelFormat::Bgr8, 3),
@@ -24,6 +24,8 @@ const PICTURES: [(PixelFormat, u32); 14] = [
     (PixelFormat::Nv12, 1),
     (PixelFormat::Yuyv, 3),
     (PixelFormat::Yuyv, 1),
+    (PixelFormat::Uyvy, 3),
+    (PixelFormat::Uyvy, 1),
     (PixelFormat::Gray8, 3),
     (PixelFormat::Gray8, 1),
     (PixelFormat::Gray16, 3),
@@ -174,6 +176,10 @@ fn pixel_of(frame: &[u8], layout: &FrameLayout, x: usize, y: usize) -> [f64; 4] 
             let pair = x / 2 * 4;
             rounded(rgb_by_formula(row[x * 2], row[pair + 1], row[pair + 3]))
         }
+        PixelFormat::Uyvy => {
+            let pair = x / 2 * 4;
+            rounded(rgb_by_formula(row[x * 2 + 1], row[pair], row[pair + 2]))
+        }
         PixelFormat::Rgb8 => [0, 1, 2].map(|at| share(row[x * 3 + at])),
         PixelFormat::Bgr8 => [2, 1, 0].map(|at| share(row[x * 3 + at])),
         PixelFormat::Rgba8 => return [0, 1, 2, 3].map(|at| share(row[x * 4 + at])),
@@ -195,6 +201,7 @@ fn gray_of(frame: &[u8], layout: &FrameLayout, x: usize, y: usize) -> f64 {
     match layout.format {
         PixelFormat::Nv12 => without_chroma(row[x]),
         PixelFormat::Yuyv => without_chroma(row[x * 2]),
+        PixelFormat::Uyvy => without_chroma(row[x * 2 + 1]),
         PixelFormat::Rgb8 | PixelFormat::Bgr8 => {
             ((0.299 * r + 0.587 * g + 0.114 * b) * 255.0).round() / 255.0
         }
@@ -205,9 +212,8 @@ fn gray_of(frame: &[u8], layout: &FrameLayout, x: usize, y: usize) -> f64 {
 /// How far values may be from the reference's: fixed point may round a colour the other way; the resize does not round.
 fn tolerance(format: PixelFormat, channels: u32) -> f32 {
     match (format, channels) {
-        (PixelFormat::Nv12 | PixelFormat::Yuyv, _) | (PixelFormat::Rgb8 | PixelFormat::Bgr8, 1) => {
-            1.01 / 255.0
-        }
+        (PixelFormat::Nv12 | PixelFormat::Yuyv | PixelFormat::Uyvy, _)
+        | (PixelFormat::Rgb8 | PixelFormat::Bgr8, 1) => 1.01 / 255.0,
         _ => 1e-5,
     }
 }
@@ -238,7 +244,7 @@ fn geometry() -> impl Strategy<Value = (PreprocessSpec, u32, u32)> {
     let layout = sides.prop_map(|(width, height, (format, channels), gap, chroma_gap)| {
         let (width, height) = match format {
             PixelFormat::Nv12 => (width & !1, height & !1),
-            PixelFormat::Yuyv => (width & !1, height),
+            PixelFormat::Yuyv | PixelFormat::Uyvy => (width & !1, height),
             _ => (width, height),
         };
         let packed = FrameLayout::packed(format, width, height);
@@ -507,6 +513,7 @@ fn each_format_says_the_same_of_the_same_picture() {
     let red_yuv = [81_u8, 90, 240];
     let gray_yuv = [126_u8, 128, 128];
     let yuyv = |[y, u, v]: [u8; 3]| [y, u, y, v];
+    let uyvy = |[y, u, v]: [u8; 3]| [u, y, v, y];
     for (format, red, gray) in [
         (
             PixelFormat::Rgb8,
@@ -522,6 +529,11 @@ fn each_format_says_the_same_of_the_same_picture() {
             PixelFormat::Yuyv,
             yuyv(red_yuv).to_vec(),
             yuyv(gray_yuv).to_vec(),
+        ),
+        (
+            PixelFormat::Uyvy,
+            uyvy(red_yuv).to_vec(),
+            uyvy(gray_yuv).to_vec(),
         ),
         (PixelFormat::Gray8, vec![255; 2], vec![128; 2]),
     ] {
@@ -542,6 +554,27 @@ fn each_format_says_the_same_of_the_same_picture() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn uyvy_is_yuyv_with_the_bytes_of_each_pixel_swapped_to_the_last_bit() {
+    // More than a piece of a row, from an odd column on.
+    let layout = |format| FrameLayout::packed(format, 450, 9);
+    let yuyv = bytes(layout(PixelFormat::Yuyv).len(), 7);
+    let pixels = yuyv.as_chunks::<2>().0.iter();
+    let uyvy: Vec<u8> = pixels.flat_map(|[luma, chroma]| [*chroma, *luma]).collect();
+    for channels in [1, 3] {
+        let prepared = |format, frame: &[u8]| {
+            let spec = PreprocessSpec {
+                channels,
+                ..spec(layout(format), size(433, 8), size(100, 5))
+            };
+            let mut preprocessor = Preprocessor::new(&spec).expect("valid");
+            run(&mut preprocessor, frame, 13, 1)
+        };
+        let swapped = prepared(PixelFormat::Uyvy, &uyvy);
+        assert_eq!(swapped, prepared(PixelFormat::Yuyv, &yuyv), "{channels}");
     }
 }
 
@@ -597,7 +630,7 @@ fn errors_name_the_value_and_the_limit() {
     let error = Preprocessor::new(&spec(frame, size(1, 1), size(1, 1))).expect_err("odd");
     assert_eq!(
         error.to_string(),
-        "a YUYV frame needs an even width, but has 641 columns"
+        "a frame of yuyv needs an even width, but has 641 columns"
     );
     let packed = FrameLayout::packed(PixelFormat::Gray8, 8, 4);
     let other = FrameLayout::packed(PixelFormat::Gray8, 8, 5);

@@ -77,10 +77,12 @@ pub enum PixelFormat {
     /// each, a row after the other, a channel after the other. As a frame it is as wide as a channel, and as high as
     /// all of them together.
     Tensor = 8,
+    /// Four bytes for two pixels of a row: U, luma, V, luma. Colours as for [`Self::Nv12`].
+    Uyvy = 9,
 }
 
 impl PixelFormat {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Rgb8,
         Self::Nv12,
         Self::Bgr8,
@@ -89,6 +91,7 @@ impl PixelFormat {
         Self::Gray16,
         Self::Rgba8,
         Self::Tensor,
+        Self::Uyvy,
     ];
 
     /// Its number in a descriptor of a frame.
@@ -109,6 +112,7 @@ impl PixelFormat {
             Self::Gray16 => "gray16",
             Self::Rgba8 => "rgba8",
             Self::Tensor => "tensor",
+            Self::Uyvy => "uyvy",
         }
     }
 
@@ -117,9 +121,13 @@ impl PixelFormat {
     #[must_use]
     pub const fn gives(self, channels: u32) -> bool {
         match self {
-            Self::Rgb8 | Self::Nv12 | Self::Bgr8 | Self::Gray8 | Self::Yuyv | Self::Gray16 => {
-                matches!(channels, 1 | 3)
-            }
+            Self::Rgb8
+            | Self::Nv12
+            | Self::Bgr8
+            | Self::Gray8
+            | Self::Yuyv
+            | Self::Gray16
+            | Self::Uyvy => matches!(channels, 1 | 3),
             Self::Rgba8 => matches!(channels, 3 | 4),
             Self::Tensor => false,
         }
@@ -147,7 +155,7 @@ impl PixelFormat {
         match self {
             Self::Rgb8 | Self::Bgr8 => width.saturating_mul(3),
             Self::Nv12 | Self::Gray8 => width,
-            Self::Yuyv | Self::Gray16 => width.saturating_mul(2),
+            Self::Yuyv | Self::Uyvy | Self::Gray16 => width.saturating_mul(2),
             Self::Rgba8 | Self::Tensor => width.saturating_mul(4),
         }
     }
@@ -157,7 +165,7 @@ impl PixelFormat {
     pub const fn shared_colour(self) -> (u32, u32) {
         match self {
             Self::Nv12 => (2, 2),
-            Self::Yuyv => (2, 1),
+            Self::Yuyv | Self::Uyvy => (2, 1),
             _ => (1, 1),
         }
     }
@@ -173,7 +181,7 @@ impl PixelFormat {
 
 /// No [name](PixelFormat::name) of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not one of rgb8, nv12, bgr8, gray8, yuyv, gray16, rgba8, tensor")]
+#[error("not one of rgb8, nv12, bgr8, gray8, yuyv, gray16, rgba8, tensor, uyvy")]
 pub struct UnknownFormat;
 
 impl FromStr for PixelFormat {
@@ -214,9 +222,13 @@ pub enum FrameError {
     /// NV12 has one chroma sample for 2x2 pixels.
     #[error("an NV12 frame needs even sides, but is {width}x{height}")]
     OddNv12 { width: u32, height: u32 },
-    /// YUYV has one chroma sample for two pixels of a row.
-    #[error("a YUYV frame needs an even width, but has {width} columns")]
-    OddYuyv { width: u32, height: u32 },
+    /// YUYV and UYVY have one chroma sample for two pixels of a row.
+    #[error("a frame of {} needs an even width, but has {width} columns", format.name())]
+    OddWidth {
+        format: PixelFormat,
+        width: u32,
+        height: u32,
+    },
     /// Rows of a plane would overlap.
     #[error("the stride of {plane} is {stride} bytes, but a row has {row}")]
     Stride {
@@ -321,8 +333,12 @@ impl FrameLayout {
         let (columns, rows) = self.format.shared_colour();
         if !width.is_multiple_of(columns) || !height.is_multiple_of(rows) {
             return Err(match self.format {
-                PixelFormat::Yuyv => FrameError::OddYuyv { width, height },
-                _ => FrameError::OddNv12 { width, height },
+                PixelFormat::Nv12 => FrameError::OddNv12 { width, height },
+                format => FrameError::OddWidth {
+                    format,
+                    width,
+                    height,
+                },
             });
         }
         let row = self.format.row_bytes(self.width);
@@ -361,6 +377,7 @@ mod tests {
             (PixelFormat::Nv12, 460_800),
             (PixelFormat::Gray8, 307_200),
             (PixelFormat::Yuyv, 614_400),
+            (PixelFormat::Uyvy, 614_400),
             (PixelFormat::Gray16, 614_400),
             (PixelFormat::Rgba8, 1_228_800),
             (PixelFormat::Tensor, 1_228_800),

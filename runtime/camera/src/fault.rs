@@ -15,6 +15,8 @@ pub enum Fault {
     Short { bytes: usize, needed: usize },
     #[error("the driver says that {bytes} bytes are in a buffer of {length}")]
     Overlong { bytes: usize, length: usize },
+    #[error("the driver puts a header of {bytes} bytes in front of a frame")]
+    Header { bytes: usize },
     /// There was no frame, but EIO.
     #[error("the driver failed (EIO: the camera may have lost its signal) and is started anew")]
     Interrupted,
@@ -30,6 +32,7 @@ impl Fault {
             Self::Empty => "empty",
             Self::Short { .. } => "short",
             Self::Overlong { .. } => "overlong",
+            Self::Header { .. } => "header",
             Self::Interrupted => "interrupted",
             Self::Stamp(fault) => fault.name(),
         }
@@ -44,6 +47,10 @@ impl Fault {
             Err(Self::Empty)
         } else if bytes > length {
             Err(Self::Overlong { bytes, length })
+        } else if frame.data_offset > 0 {
+            // Imported buffers have their frames at one place, which was agreed on before.
+            let bytes = frame.data_offset;
+            Err(Self::Header { bytes })
         } else if bytes < needed {
             Err(Self::Short { bytes, needed })
         } else {

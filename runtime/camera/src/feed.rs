@@ -12,6 +12,7 @@ use punctual_platform::v4l2::{Capture, CaptureError};
 use crate::Options;
 use crate::fault::Fault;
 use crate::pixels::{Copying, LayoutError, asked_for};
+use crate::settings;
 use crate::stamps::Stamps;
 use crate::tally::Tally;
 
@@ -35,6 +36,11 @@ pub enum FeedError {
     /// What it gives is not what the task wants.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    #[error("{source}; without {option} it keeps its own")]
+    Setting {
+        option: &'static str,
+        source: CaptureError,
+    },
     #[error(transparent)]
     Lost(#[from] Lost),
     #[error("no frame for {ms} ms: check the camera's connection, or raise --silence-ms")]
@@ -52,7 +58,7 @@ impl FeedError {
     /// The code that the program ends with; `--help` documents them.
     pub const fn code(&self) -> u8 {
         match self {
-            Self::Layout(_) | Self::Lost(_) | Self::Crop(_) => 3,
+            Self::Layout(_) | Self::Setting { .. } | Self::Lost(_) | Self::Crop(_) => 3,
             Self::Capture(CaptureError::Open { .. } | CaptureError::NoCapture { .. }) => 4,
             Self::Capture(_) | Self::Silent { .. } | Self::Faulty { .. } | Self::Os(_) => 5,
         }
@@ -138,6 +144,7 @@ impl<'o> Feed<'o> {
             options.task
         );
         let copying = Copying::new(&given, &wanted)?;
+        settings::set(options, &mut capture)?;
         let slots = u32::from(client.terms().slots);
         // As many as the task has slots can be imported.
         let count = if options.export {

@@ -5,6 +5,7 @@
 mod fault;
 mod feed;
 mod pixels;
+mod settings;
 mod stamps;
 mod tally;
 
@@ -17,6 +18,7 @@ use log::error;
 use punctual_client::Crop;
 use punctual_platform::logging::{self, ENVIRONMENT, Levels};
 use punctual_platform::signals::TerminationSignals;
+use punctual_platform::v4l2::Exposure;
 use punctual_types::PixelFormat;
 use stamps::Stamp;
 
@@ -30,21 +32,22 @@ EXAMPLES:
   punctual-v4l2 --device /dev/video0 --task front
   punctual-v4l2 --device /dev/video0 --socket /tmp/punctual.sock --task camera --format yuyv --frames 300 --json
   punctual-v4l2 --task front --export --buffers 6
+  punctual-v4l2 --task front --fps 30 --exposure 8000
   punctual-v4l2 --task front --log debug
 
-The frame's size is the manifest's, and the format, unless it is given; the driver must deliver exactly these, with any stride. A frame that
+The frame's size is the manifest's, and the format, unless it is given; the driver must deliver exactly these, with any stride, in one piece of memory. A frame that
 comes while every slot is in use, or while there is no daemon, is skipped; the program connects anew by itself.
 SIGTERM and SIGINT end it, once all submitted frames have their verdicts.
 
 A frame's capture time, from which its deadline counts, is the driver's time stamp. A stamp cannot be true if it is zero,
 of another clock than CLOCK_MONOTONIC, ahead of it, older than 10 s, or not after the one before. Such a frame is not
 submitted, as its age is not known; with --stamp receipt the driver's stamps are not looked at. Nor are frames submitted
-that are damaged, empty, shorter than their format or longer than their buffer. After EIO the camera is started anew.
+that are damaged, empty, shorter than their format, longer than their buffer or behind a header. After EIO the camera is started anew.
 Faults are counted by kind and the first of each kind is logged; so are verdicts without an answer, by reason. When
 there was no usable frame for --silence-ms, the program ends.
 
-TERMINATION CODES: 0 done; 1 a verdict is missing; 2 wrong usage; 3 the camera cannot give what the task wants, or
-the daemon refused; 4 the device cannot be opened, or standard output not be written; 5 the camera sent no usable frame in time, or the
+TERMINATION CODES: 0 done; 1 a verdict is missing; 2 wrong usage; 3 the camera cannot give what the task or an
+option wants, or the daemon refused; 4 the device cannot be opened, or standard output not be written; 5 the camera sent no usable frame in time, or the
 system refused; 141 the reader of standard output closed it."
 )]
 pub struct Options {
@@ -69,6 +72,13 @@ pub struct Options {
     /// Number of buffers to request from the driver.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=32))]
     buffers: u32,
+    /// Frames a second to ask the driver for; the nearest that it has, if it has a setting for that [default: the driver's].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    fps: Option<u32>,
+    /// Exposure to ask the driver for: `auto`, or a time in microseconds; the nearest that it has, if it has a setting for that
+    /// [default: the driver's].
+    #[arg(long, value_name = "auto|US", value_parser = settings::exposure)]
+    exposure: Option<Exposure>,
     /// Give the driver's own buffers to the daemon, so that no frame is copied. The task needs `import_buffers = true`, and the
     /// driver must export DMA-BUFs; where that is not so, frames are copied, and the log says why.
     #[arg(long)]

@@ -12,6 +12,7 @@ pub const fn four_cc(format: PixelFormat) -> Option<u32> {
         PixelFormat::Gray8 => *b"GREY",
         PixelFormat::Nv12 => *b"NV12",
         PixelFormat::Yuyv => *b"YUYV",
+        PixelFormat::Uyvy => *b"UYVY",
         PixelFormat::Gray16 => *b"Y16 ",
         PixelFormat::Rgba8 => *b"AB24",
     }))
@@ -37,6 +38,12 @@ pub enum LayoutError {
         given: CaptureFormat,
         wanted: CaptureFormat,
     },
+    #[error(
+        "the driver spreads a frame of {} over {} pieces of memory (as NV12M and other formats that end in M), and a slot \
+         is one: choose a format of the camera that is one piece, as NV12",
+        four_cc_text(given.four_cc), given.pieces
+    )]
+    Pieces { given: CaptureFormat },
     #[error("the driver says that a row of {row} bytes starts every {stride} bytes")]
     Stride { row: u32, stride: u32 },
 }
@@ -49,6 +56,7 @@ pub fn asked_for(wanted: &FrameSpec) -> Result<CaptureFormat, LayoutError> {
         four_cc: four_cc(wanted.format).ok_or(LayoutError::Tensor)?,
         row_stride: wanted.row_stride,
         bytes: 0,
+        pieces: 1,
     })
 }
 
@@ -74,6 +82,9 @@ impl Copying {
     /// From frames as the driver gives them to slots as the daemon wants them.
     pub fn new(given: &CaptureFormat, wanted: &FrameSpec) -> Result<Self, LayoutError> {
         let asked = asked_for(wanted)?;
+        if given.pieces != 1 {
+            return Err(LayoutError::Pieces { given: *given });
+        }
         let same = (given.width, given.height, given.four_cc)
             == (asked.width, asked.height, asked.four_cc);
         if !same {
@@ -99,7 +110,7 @@ impl Copying {
         };
         let mut planes = vec![first];
         if wanted.format == PixelFormat::Nv12 {
-            // Of a single-planar NV12 buffer, V4L2 says: chroma follows luma, in rows of the same stride.
+            // Of NV12 in one piece, V4L2 says: chroma follows luma, in rows of the same stride.
             planes.push(Plane {
                 from: first.from_stride * first.rows,
                 to: wanted.chroma_offset as usize,
@@ -157,6 +168,7 @@ mod tests {
             four_cc: four_cc(format).expect("a picture"),
             row_stride: stride,
             bytes: 0,
+            pieces: 1,
         }
     }
 
@@ -209,6 +221,10 @@ mod tests {
         let wanted = FrameSpec::packed(PixelFormat::Yuyv, 4, 2);
         let other = Copying::new(&given(PixelFormat::Rgb8, 12), &wanted).expect_err("RGB");
         assert!(other.to_string().contains("RGB3") && other.to_string().contains("YUYV"));
+        let mut torn = given(PixelFormat::Yuyv, 8);
+        torn.pieces = 2;
+        let torn = Copying::new(&torn, &wanted).expect_err("two pieces");
+        assert!(torn.to_string().contains("YUYV over 2 pieces of memory"));
         let mut narrow = given(PixelFormat::Yuyv, 8);
         narrow.width = 2;
         assert!(Copying::new(&narrow, &wanted).is_err());

@@ -103,21 +103,142 @@ fn frames_of_every_format_arrive_whole_from_a_driver_that_pads_its_rows() {
         ("gray8", PixelFormat::Gray8),
         ("nv12", PixelFormat::Nv12),
         ("yuyv", PixelFormat::Yuyv),
+        ("uyvy", PixelFormat::Uyvy),
     ] {
-        let daemon = daemon(format);
-        let arguments = ["--format", name, "--frames", "40"];
-        let Some(output) = run(&daemon, &arguments, &[("FAKE_V4L2_PADDING", "13")]) else {
+        if !frames_arrive_whole(name, format, &[("FAKE_V4L2_PADDING", "13")]) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn frames_of_a_multi_planar_driver_arrive_whole_if_they_are_one_piece_of_memory() {
+    let variables = [("FAKE_V4L2_PADDING", "13"), ("FAKE_V4L2_PIECES", "1")];
+    for (name, format) in [("nv12", PixelFormat::Nv12), ("uyvy", PixelFormat::Uyvy)] {
+        if !frames_arrive_whole(name, format, &variables) {
+            return;
+        }
+    }
+}
+
+/// False where there is no C compiler.
+fn frames_arrive_whole(name: &str, format: PixelFormat, variables: &[(&str, &str)]) -> bool {
+    let daemon = daemon(format);
+    let arguments = ["--format", name, "--frames", "40"];
+    let Some(output) = run(&daemon, &arguments, variables) else {
+        return false;
+    };
+    assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
+    let account = daemon.stop();
+    let submitted = count(&output, "submitted");
+    assert!(submitted > 0, "{name}: {output:?}");
+    assert_eq!(count(&output, "captured"), 40, "{name}");
+    assert_eq!(submitted + count(&output, "skipped"), 40, "{name}");
+    // The daemon's task has no deadline.
+    assert_eq!(count(&output, "without_deadline"), submitted, "{name}");
+    assert_eq!((account.answered, account.torn), (submitted, 0), "{name}");
+    true
+}
+
+#[test]
+fn frames_in_several_pieces_of_memory_are_refused_by_their_format() {
+    let daemon = daemon(PixelFormat::Nv12);
+    let variables = [("FAKE_V4L2_PIECES", "2"), ("FAKE_V4L2_GIVES", "NM12")];
+    let Some(output) = run(&daemon, &["--frames", "1"], &variables) else {
+        return;
+    };
+    let (code, words) = code_and_words(&output);
+    assert_eq!(code, Some(3), "{words}");
+    assert!(words.contains("NM12 over 2 pieces of memory"), "{words}");
+}
+
+#[test]
+fn a_frame_behind_a_header_is_counted_and_not_submitted() {
+    let daemon = daemon(PixelFormat::Gray8);
+    let variables = [
+        ("FAKE_V4L2_PIECES", "1"),
+        ("FAKE_V4L2_FAULT", "header"),
+        ("FAKE_V4L2_FAULTS", "6"),
+    ];
+    let Some(output) = run(&daemon, &["--frames", "10"], &variables) else {
+        return;
+    };
+    let (code, said) = code_and_words(&output);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("a header of 16 bytes"), "{said}");
+    assert_eq!(tally(&output)["faults"], json!({ "header": 6 }));
+}
+
+/// What the program and its camera say if a few frames are asked for with these settings.
+fn said_with(arguments: &[&str], variables: &[(&str, &str)]) -> Option<(Option<i32>, String)> {
+    let daemon = daemon(PixelFormat::Gray8);
+    let arguments = [&["--frames", "3"], arguments].concat();
+    let output = run(&daemon, &arguments, variables)?;
+    Some(code_and_words(&output))
+}
+
+#[test]
+fn the_driver_is_asked_for_a_frame_rate_and_the_nearest_that_it_gives_is_said() {
+    for (fps, set, is_other) in [("30", "1/30", false), ("90", "1/60", true)] {
+        let Some((code, said)) = said_with(&["--fps", fps], &[("FAKE_V4L2_FPS_MAX", "60")]) else {
             return;
         };
-        assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
-        let account = daemon.stop();
-        let submitted = count(&output, "submitted");
-        assert!(submitted > 0, "{name}: {output:?}");
-        assert_eq!(count(&output, "captured"), 40, "{name}");
-        assert_eq!(submitted + count(&output, "skipped"), 40, "{name}");
-        // The daemon's task has no deadline.
-        assert_eq!(count(&output, "without_deadline"), submitted, "{name}");
-        assert_eq!((account.answered, account.torn), (submitted, 0), "{name}");
+        assert_eq!(code, Some(0), "{said}");
+        assert!(
+            said.contains(&format!("camera: a frame every {set} s")),
+            "{said}"
+        );
+        assert_eq!(
+            said.contains("every 1/60 s, not every 1/90 s"),
+            is_other,
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn the_driver_is_asked_for_an_exposure_in_the_mode_that_it_needs() {
+    for (modes, exposure, set, is_other) in [
+        ("all", "auto", "exposure mode 0", false),
+        ("usb", "auto", "exposure mode 3", false),
+        ("usb", "8000", "exposure mode 1\ncamera: exposure 80", false),
+        ("usb", "8333", "exposure mode 1\ncamera: exposure 83", false),
+        ("none", "20", "exposure 1", false),
+        ("none", "20000", "exposure 100", true),
+    ] {
+        let variables = [("FAKE_V4L2_EXPOSURE", modes)];
+        let Some((code, said)) = said_with(&["--exposure", exposure], &variables) else {
+            return;
+        };
+        assert_eq!(code, Some(0), "{modes} {exposure}: {said}");
+        assert!(
+            said.contains(&format!("camera: {set}\n")),
+            "{modes} {exposure}: {said}"
+        );
+        let words = "exposes for 10000 us, not for 20000 us";
+        assert_eq!(said.contains(words), is_other, "{said}");
+    }
+}
+
+#[test]
+fn a_setting_that_the_driver_lacks_is_refused_with_its_option() {
+    for (arguments, words) in [
+        (["--fps", "30"], "cannot set its frame rate: VIDIOC_S_PARM"),
+        (
+            ["--exposure", "auto"],
+            "cannot set its exposure: VIDIOC_S_CTRL",
+        ),
+        (
+            ["--exposure", "8000"],
+            "cannot set its exposure: VIDIOC_S_CTRL",
+        ),
+    ] {
+        let Some((code, said)) = said_with(&arguments, &[]) else {
+            return;
+        };
+        assert_eq!(code, Some(3), "{said}");
+        let option = format!("without {} it keeps its own", arguments[0]);
+        assert!(said.contains(words) && said.contains(&option), "{said}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The least that a daemon can do, as a process: for tests of client libraries that want to kill it.
 //! Answers each frame with its first pixel as the class; ends when its standard input does.
 //!
-//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [nv12|gray16|tensor|outputs|each-exit|detections|two-tasks]]
+//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [FORMAT|outputs|each-exit|detections|two-tasks]]
 
 #[path = "../../client/tests/echo_daemon/mod.rs"]
 mod echo_daemon;
@@ -22,10 +22,7 @@ fn main() -> std::io::Result<()> {
     let (width, height) = (side(0, 64)?, side(1, 48)?);
     let format = match sides.get(2).map(String::as_str) {
         None | Some("outputs" | "each-exit" | "detections" | "two-tasks") => PixelFormat::Rgb8,
-        Some("nv12") => PixelFormat::Nv12,
-        Some("gray16") => PixelFormat::Gray16,
-        Some("tensor") => PixelFormat::Tensor,
-        Some(_) => return Err(usage()),
+        Some(format) => format.parse().map_err(|_| usage())?,
     };
     let (crop_width, crop_height) = match format {
         // Three channels.

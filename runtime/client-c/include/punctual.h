@@ -94,6 +94,8 @@ typedef int32_t punctual_status;
 /* The network's input as the client prepared it, in little-endian float: rows of crop_width, a channel of
  * crop_height rows after the other. All must be finite. Height / crop_height is the number of channels. */
 #define PUNCTUAL_TENSOR 8
+/* Four bytes for two pixels of a row: U, luma, V, luma. */
+#define PUNCTUAL_UYVY 9
 
 /* punctual_options.flags: end with the daemon instead of reconnecting. */
 #define PUNCTUAL_NO_RECONNECT 1u

@@ -140,6 +140,7 @@ const FORMATS: &[(u32, PixelFormat)] = &[
     (6, PixelFormat::Gray16),
     (7, PixelFormat::Rgba8),
     (8, PixelFormat::Tensor),
+    (9, PixelFormat::Uyvy),
 ];
 
 #[must_use]

@@ -64,6 +64,19 @@ def test_gray16_is_an_array_of_two_bytes_each(daemon: Daemon) -> None:
         assert result.answer.class_index == 0x34, "the low byte is the first"
 
 
+def test_uyvy_is_an_array_of_two_bytes_a_pixel_the_luma_second(daemon: Daemon) -> None:
+    daemon.kill()
+    daemon.start("64", "48", "uyvy")
+    with Client(daemon.socket, "any", Format.UYVY) as client:
+        with client.slot(SOON) as slot:
+            assert slot.pixels.shape == (48, 64, 2) and slot.pixels.dtype == np.uint8
+            slot.pixels[:] = (128, 99)
+            slot.submit()
+        result = client.verdict(SOON)
+        assert result is not None and result.answer is not None
+        assert result.answer.class_index == 128, "the first byte is chroma"
+
+
 def test_a_tensor_is_an_array_of_channels_rows_and_columns(daemon: Daemon) -> None:
     daemon.kill()
     daemon.start("64", "48", "tensor")

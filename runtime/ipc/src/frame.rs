@@ -39,7 +39,9 @@ pub enum FrameError {
     #[error("a frame of {width} x {height} pixels: each side must be 1 to {limit}, of a tensor to 2^24", limit = FrameSpec::SIDE_MAX)]
     Side { width: u32, height: u32 },
     /// Pixels that share a chroma sample would be torn apart.
-    #[error("a frame of {width} x {height} pixels: NV12 needs both sides even, YUYV an even width")]
+    #[error(
+        "a frame of {width} x {height} pixels: NV12 needs both sides even, YUYV and UYVY an even width"
+    )]
     Odd { width: u32, height: u32 },
     /// Rows would overlap.
     #[error("a stride of {stride} bytes for rows of {row}: it must be at least that")]
@@ -162,7 +164,7 @@ impl From<punctual_types::FrameError> for FrameError {
         use punctual_types::FrameError as Of;
         match error {
             Of::Side { width, height, .. } => Self::Side { width, height },
-            Of::OddNv12 { width, height } | Of::OddYuyv { width, height } => {
+            Of::OddNv12 { width, height } | Of::OddWidth { width, height, .. } => {
                 Self::Odd { width, height }
             }
             Of::Stride { stride, row, .. } => Self::Stride { stride, row },
@@ -187,6 +189,7 @@ mod tests {
             (PixelFormat::Nv12, 460_800),
             (PixelFormat::Gray8, 307_200),
             (PixelFormat::Yuyv, 614_400),
+            (PixelFormat::Uyvy, 614_400),
             (PixelFormat::Gray16, 614_400),
             (PixelFormat::Rgba8, 1_228_800),
             (PixelFormat::Tensor, 1_228_800),
@@ -259,6 +262,11 @@ mod tests {
                 ..nv12
             },
             FrameSpec { width: 639, ..yuyv },
+            FrameSpec {
+                format: PixelFormat::Uyvy,
+                width: 639,
+                ..yuyv
+            },
             FrameSpec {
                 row_stride: 1_279,
                 ..yuyv

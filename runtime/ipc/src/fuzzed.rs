@@ -66,16 +66,7 @@ pub fn description(bytes: &[u8]) {
 /// If a descriptor is accepted that leaves them, or a frame that leaves its slot.
 pub fn metadata(script: &[u8]) {
     let mut script = Words(script);
-    let format = [
-        PixelFormat::Rgb8,
-        PixelFormat::Nv12,
-        PixelFormat::Bgr8,
-        PixelFormat::Gray8,
-        PixelFormat::Yuyv,
-        PixelFormat::Gray16,
-        PixelFormat::Rgba8,
-        PixelFormat::Tensor,
-    ][script.word() as usize % 8];
+    let format = PixelFormat::ALL[script.word() as usize % PixelFormat::ALL.len()];
     let small = |word: u64| (word % 5000) as u32;
     let (width, height) = (small(script.word()), small(script.word()));
     let layout = Layout {

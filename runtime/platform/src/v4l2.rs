@@ -1,8 +1,8 @@
 //! Video4Linux2 capture into memory-mapped buffers: as much of `<linux/videodev2.h>` as a camera needs.
 //!
 //! A buffer is either the driver's (queued) or ours (dequeued): that is what makes its bytes
-//! readable as a slice. Single-planar devices only; what else there is is refused by name. Names
-//! and rules of the calls: <https://docs.kernel.org/userspace-api/media/v4l/user-func.html>. Not
+//! readable as a slice. A device may be multi-planar, as most of those of boards are, if a frame is
+//! one piece of memory all the same. Names and rules of the calls: <https://docs.kernel.org/userspace-api/media/v4l/user-func.html>. Not
 //! yet run on a camera: tested against a stand-in for the device.
 
 use std::ffi::CString;
@@ -24,7 +24,7 @@ pub enum CaptureError {
     Open { path: PathBuf, source: OsError },
     /// It is no V4L2 device, or none that captures.
     #[error(
-        "{} does not capture single-planar video into mapped buffers (capabilities {capabilities:#x}); \
+        "{} does not capture video into mapped buffers (capabilities {capabilities:#x}); \
          name the capturing node of the camera: `v4l2-ctl --list-devices` shows them", .path.display()
     )]
     NoCapture {
@@ -42,6 +42,12 @@ pub enum CaptureError {
     /// did not say: only [`Capture::restart`] mends both.
     #[error("{0}: the camera may have lost its signal")]
     Interrupted(OsError),
+    /// Not every driver has every setting.
+    #[error("the driver cannot set its {setting}: {source}")]
+    Setting {
+        setting: &'static str,
+        source: OsError,
+    },
     #[error(transparent)]
     Os(OsError),
 }
@@ -67,6 +73,30 @@ pub struct CaptureFormat {
     pub row_stride: u32,
     /// Bytes of a frame, all planes; the driver's to say.
     pub bytes: u32,
+    /// Pieces of memory that a frame is spread over; the driver's to say.
+    pub pieces: u8,
+}
+
+/// The time from a frame to the next, in seconds: a fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameInterval {
+    pub numerator: u32,
+    pub denominator: u32,
+}
+
+/// For how long a sensor collects light.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// As the camera finds best.
+    Automatic,
+    Time {
+        us: u32,
+    },
+}
+
+impl Exposure {
+    /// Times are whole numbers of it, those of `V4L2_CID_EXPOSURE_ABSOLUTE`.
+    pub const UNIT_US: u32 = 100;
 }
 
 /// A mapping of one of the driver's buffers.
@@ -80,6 +110,7 @@ struct Mapping {
 #[derive(Debug)]
 pub struct Capture {
     device: OwnedFd,
+    kind: raw::Kind,
     buffers: Vec<Mapping>,
     /// Which frames are [kept](CapturedFrame::keep).
     kept: Vec<bool>,
@@ -116,6 +147,8 @@ pub struct CapturedFrame<'c> {
     pub sequence: u32,
     /// The driver says that its contents may be damaged.
     pub damaged: bool,
+    /// Bytes of the buffer, and of those that are used, that lie before the frame.
+    pub data_offset: usize,
 }
 
 impl Capture {
@@ -141,15 +174,21 @@ impl Capture {
             0 => capability.capabilities,
             _ => capability.device_caps,
         };
-        let needed = raw::CAP_VIDEO_CAPTURE | raw::CAP_STREAMING;
-        if capabilities & needed != needed {
+        let kinds = [
+            (raw::CAP_VIDEO_CAPTURE, raw::Kind::Single),
+            (raw::CAP_VIDEO_CAPTURE_MPLANE, raw::Kind::MultiPlanar),
+        ];
+        let has = |needed| capabilities & needed != 0;
+        let kind = kinds.into_iter().find(|(needed, _)| has(*needed));
+        let Some((_, kind)) = kind.filter(|_| has(raw::CAP_STREAMING)) else {
             return Err(CaptureError::NoCapture {
                 path: path.to_owned(),
                 capabilities,
             });
-        }
+        };
         Ok(Self {
             device,
+            kind,
             buffers: Vec::new(),
             kept: Vec::new(),
         })
@@ -157,6 +196,13 @@ impl Capture {
 
     /// Asks for a format, and says which the driver gave: it may be another one in every respect.
     pub fn set_format(&mut self, wanted: CaptureFormat) -> Result<CaptureFormat, CaptureError> {
+        match self.kind {
+            raw::Kind::Single => self.set_single_format(wanted),
+            raw::Kind::MultiPlanar => self.set_multi_planar_format(wanted),
+        }
+    }
+
+    fn set_single_format(&self, wanted: CaptureFormat) -> Result<CaptureFormat, CaptureError> {
         let mut format = raw::Format::default();
         format.pixels.width = wanted.width;
         format.pixels.height = wanted.height;
@@ -170,12 +216,97 @@ impl Capture {
             four_cc: format.pixels.pixelformat,
             row_stride: format.pixels.bytesperline,
             bytes: format.pixels.sizeimage,
+            pieces: 1,
         })
+    }
+
+    fn set_multi_planar_format(
+        &self,
+        wanted: CaptureFormat,
+    ) -> Result<CaptureFormat, CaptureError> {
+        let mut format = raw::FormatMplane::default();
+        format.pixels.width = wanted.width;
+        format.pixels.height = wanted.height;
+        format.pixels.pixelformat = wanted.four_cc;
+        format.pixels.field = raw::FIELD_NONE;
+        format.pixels.num_planes = 1;
+        format.pixels.planes[0].bytesperline = wanted.row_stride;
+        raw::control(&self.device, raw::S_FMT_MPLANE, &mut format)?;
+        Ok(CaptureFormat {
+            width: format.pixels.width,
+            height: format.pixels.height,
+            four_cc: format.pixels.pixelformat,
+            row_stride: format.pixels.planes[0].bytesperline,
+            bytes: format.pixels.planes[0].sizeimage,
+            pieces: format.pixels.num_planes,
+        })
+    }
+
+    /// Asks for a number of frames a second, and says what the driver gave, most often the nearest that it has.
+    pub fn set_frame_rate(&mut self, per_second: u32) -> Result<FrameInterval, CaptureError> {
+        let refused = |source| CaptureError::Setting {
+            setting: "frame rate",
+            source,
+        };
+        let mut parameters = raw::StreamParameters::of_rate(self.kind, per_second);
+        raw::control(&self.device, raw::S_PARM, &mut parameters).map_err(refused)?;
+        if parameters.capability & raw::CAP_TIMEPERFRAME == 0 {
+            return Err(refused(OsError::from_code("VIDIOC_S_PARM", libc::ENOTTY)));
+        }
+        Ok(FrameInterval {
+            numerator: parameters.numerator,
+            denominator: parameters.denominator,
+        })
+    }
+
+    /// Asks for an exposure, and says which the driver gave, most often the nearest that it has.
+    pub fn set_exposure(&mut self, wanted: Exposure) -> Result<Exposure, CaptureError> {
+        let refused = |source| CaptureError::Setting {
+            setting: "exposure",
+            source,
+        };
+        let set_mode = |mode| self.set_control(raw::CID_EXPOSURE_AUTO, mode);
+        let Exposure::Time { us } = wanted else {
+            // USB cameras have no other automatic mode than this second one.
+            set_mode(raw::EXPOSURE_AUTO)
+                .or_else(|_| set_mode(raw::EXPOSURE_APERTURE_PRIORITY))
+                .map_err(refused)?;
+            return Ok(Exposure::Automatic);
+        };
+        match set_mode(raw::EXPOSURE_MANUAL) {
+            // A camera that has no automatic mode has no modes.
+            Err(error) if error.code() == Some(libc::EINVAL) => {}
+            set => drop(set.map_err(refused)?),
+        }
+        let unit_us = Exposure::UNIT_US;
+        let units = us.saturating_add(unit_us / 2) / unit_us;
+        let units = i32::try_from(units.max(1)).unwrap_or(i32::MAX);
+        let given = self.set_control(raw::CID_EXPOSURE_ABSOLUTE, units);
+        let given = u32::try_from(given.map_err(refused)?).unwrap_or(0);
+        Ok(Exposure::Time {
+            us: given.saturating_mul(unit_us),
+        })
+    }
+
+    /// The value that the control has then.
+    fn set_control(&self, id: u32, value: i32) -> Result<i32, OsError> {
+        let mut control = raw::Control { id, value };
+        raw::control(&self.device, raw::S_CTRL, &mut control)?;
+        Ok(control.value)
+    }
+
+    /// A call on one of the driver's buffers.
+    fn control_buffer(
+        &self,
+        call: raw::Call<raw::Buffer>,
+        index: u32,
+    ) -> Result<raw::Described, OsError> {
+        raw::control_buffer(&self.device, self.kind, call, index)
     }
 
     /// Has `count` buffers made (the driver may make more or fewer), and maps them.
     pub fn make_buffers(&mut self, count: u32) -> Result<(), CaptureError> {
-        let mut request = raw::RequestBuffers::of(count);
+        let mut request = raw::RequestBuffers::of(self.kind, count);
         raw::control(&self.device, raw::REQBUFS, &mut request)?;
         // The driver needs one to fill while the other is read.
         if request.count < 2 {
@@ -185,9 +316,8 @@ impl Capture {
             });
         }
         for index in 0..request.count {
-            let mut buffer = raw::Buffer::at(index);
-            raw::control(&self.device, raw::QUERYBUF, &mut buffer)?;
-            self.buffers.push(self.map(&buffer)?);
+            let described = self.control_buffer(raw::QUERYBUF, index)?;
+            self.buffers.push(self.map(&described.plane)?);
             self.kept.push(false);
         }
         Ok(())
@@ -196,7 +326,7 @@ impl Capture {
     /// Each buffer as a DMA-BUF, for other processes to read: not every driver can.
     pub fn export(&self) -> Result<Vec<OwnedFd>, OsError> {
         let export = |index| {
-            let mut buffer = raw::ExportBuffer::at(index);
+            let mut buffer = raw::ExportBuffer::at(self.kind, index);
             raw::control(&self.device, raw::EXPBUF, &mut buffer)?;
             // SAFETY: the call succeeded, so the descriptor is new and ours.
             Ok(unsafe { OwnedFd::from_raw_fd(buffer.file) })
@@ -221,30 +351,28 @@ impl Capture {
 
     /// A camera that is gone is noticed at the next frame.
     fn queue(&self, index: u32) {
-        let _ = raw::control(&self.device, raw::QBUF, &mut raw::Buffer::at(index));
+        let _ = self.control_buffer(raw::QBUF, index);
     }
 
     /// Stops, takes all buffers back and starts anew: what the driver lost of them is found again, and its error is over. Frames that are
     /// kept stay so.
     /// The driver counts frames from 0 again.
     pub fn restart(&mut self) -> Result<(), CaptureError> {
-        let mut kind = raw::VIDEO_CAPTURE;
-        raw::control(&self.device, raw::STREAMOFF, &mut kind)?;
+        raw::control(&self.device, raw::STREAMOFF, &mut (self.kind as u32))?;
         self.stream()
     }
 
     fn stream(&self) -> Result<(), CaptureError> {
         let others = (0_u32..).zip(&self.kept).filter(|(_, kept)| !**kept);
         for (index, _) in others {
-            raw::control(&self.device, raw::QBUF, &mut raw::Buffer::at(index))?;
+            self.control_buffer(raw::QBUF, index)?;
         }
-        let mut kind = raw::VIDEO_CAPTURE;
-        raw::control(&self.device, raw::STREAMON, &mut kind)?;
+        raw::control(&self.device, raw::STREAMON, &mut (self.kind as u32))?;
         Ok(())
     }
 
-    fn map(&self, buffer: &raw::Buffer) -> Result<Mapping, OsError> {
-        let length = buffer.length as usize;
+    fn map(&self, plane: &raw::Plane) -> Result<Mapping, OsError> {
+        let length = plane.length as usize;
         // SAFETY: a new mapping, read only, of a range that the driver named; it overlaps nothing of ours.
         let start = unsafe {
             libc::mmap(
@@ -253,7 +381,7 @@ impl Capture {
                 libc::PROT_READ,
                 libc::MAP_SHARED,
                 self.device.as_raw_fd(),
-                i64::from(buffer.offset),
+                i64::from(plane.offset()),
             )
         };
         if start == libc::MAP_FAILED {
@@ -267,11 +395,10 @@ impl Capture {
 
     /// The next frame, if the driver has one; wait on the descriptor for it.
     pub fn frame(&mut self) -> Result<Option<CapturedFrame<'_>>, CaptureError> {
-        let mut buffer = raw::Buffer::at(0);
-        match raw::control(&self.device, raw::DQBUF, &mut buffer) {
+        let raw::Described { buffer, plane } = match self.control_buffer(raw::DQBUF, 0) {
             Err(error) if error.code() == Some(libc::EAGAIN) => return Ok(None),
             result => result?,
-        }
+        };
         let received_ns = clock::now_ns();
         let buffers = self.buffers.len() as u32;
         if buffer.index >= buffers {
@@ -283,11 +410,12 @@ impl Capture {
         Ok(Some(CapturedFrame {
             capture: self,
             index: buffer.index,
-            bytes_used: buffer.bytesused as usize,
+            bytes_used: plane.bytesused as usize,
             stamp: buffer.stamp(),
             received_ns,
             sequence: buffer.sequence,
             damaged: buffer.flags & raw::FLAG_ERROR != 0,
+            data_offset: plane.data_offset as usize,
         }))
     }
 }
@@ -331,10 +459,9 @@ impl Drop for CapturedFrame<'_> {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        let mut kind = raw::VIDEO_CAPTURE;
         // Before the unmapping: it takes the buffers back from the driver. It fails for a capture that was never
         // started and for a camera that is gone; then there is nothing to stop.
-        let _ = raw::control(&self.device, raw::STREAMOFF, &mut kind);
+        let _ = raw::control(&self.device, raw::STREAMOFF, &mut (self.kind as u32));
         for mapping in &self.buffers {
             // SAFETY: mapped by `map`, once; no frame borrows it, as a frame borrows the capture.
             unsafe { libc::munmap(mapping.start.cast_mut().cast(), mapping.length) };

@@ -158,6 +158,7 @@ impl Shot<'_> {
             | PixelFormat::Bgr8
             | PixelFormat::Gray8
             | PixelFormat::Yuyv
+            | PixelFormat::Uyvy
             | PixelFormat::Gray16
             | PixelFormat::Rgba8 => {
                 let bytes = |pixels| layout.format.row_bytes(pixels) as usize;

@@ -35,6 +35,11 @@ pub fn from_rgb8(mut rgb: Vec<u8>, width: u32, height: u32, format: PixelFormat)
         }
         PixelFormat::Tensor => panic!("a camera shows pictures"),
         PixelFormat::Yuyv => rgb = to_yuyv(&rgb),
+        PixelFormat::Uyvy => {
+            rgb = to_yuyv(&rgb);
+            let pixels = rgb.as_chunks_mut::<2>().0.iter_mut();
+            pixels.for_each(|pixel| pixel.reverse());
+        }
         PixelFormat::Nv12 => {
             let mut nv12 = vec![0; rgb.len() / 2];
             to_nv12(&rgb, width as usize, height as usize, &mut nv12);

@@ -152,7 +152,12 @@ fn prepared(camera: &Camera, number: u64) -> Vec<f32> {
 #[test]
 fn cameras_of_all_formats_with_colours_show_the_same_picture() {
     let rgb = Camera::signs(PixelFormat::Rgb8, 4, 5);
-    for format in [PixelFormat::Nv12, PixelFormat::Yuyv, PixelFormat::Bgr8] {
+    for format in [
+        PixelFormat::Nv12,
+        PixelFormat::Yuyv,
+        PixelFormat::Uyvy,
+        PixelFormat::Bgr8,
+    ] {
         let other = Camera::signs(format, 4, 5);
         for number in 0..5 {
             assert_eq!(rgb.shot(number).truth(), other.shot(number).truth());

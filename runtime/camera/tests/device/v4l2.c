@@ -9,9 +9,14 @@
  *   FAKE_V4L2_SILENT     no more frames after so many
  *   FAKE_V4L2_FAULT      what is wrong with frames: damaged, empty, short, overlong, index (of a buffer that is not there);
  *                        their time stamp: zero, ahead, realtime, old, equal, copied, unknown (clock);
+ *                        header (of 16 bytes before frames; multi-planar alone);
  *                        no frame: nothing (ready all the same), eio (until the stream is stopped; a buffer is lost)
  *   FAKE_V4L2_FAULTS     with how many of the first frames [all]
  *   FAKE_V4L2_EXPORTS    its buffers, as memory files in the place of DMA-BUFs: sealed (against holes, too) or open (not sealed)
+ *   FAKE_V4L2_PIECES     multi-planar, with frames in so many pieces of memory
+ *   FAKE_V4L2_FPS_MAX    has a frame rate, and gives at most this one; says on standard error what was set
+ *   FAKE_V4L2_EXPOSURE   has an exposure time; modes: none, usb (manual and aperture priority), all. The time is 100 at most;
+ *                        says on standard error what was set
  *   FAKE_V4L2_NOT        captures nothing: an output device
  */
 #define _GNU_SOURCE
@@ -19,6 +24,7 @@
 #include <fcntl.h>
 #include <linux/videodev2.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,6 +51,11 @@ static int fails(int error)
 {
     errno = error;
     return -1;
+}
+
+static unsigned type(void)
+{
+    return getenv("FAKE_V4L2_PIECES") ? V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE : V4L2_BUF_TYPE_VIDEO_CAPTURE;
 }
 
 static int is(const char *fault)
@@ -98,7 +109,7 @@ static int bits(unsigned four_cc)
 {
     switch (four_cc) {
     case V4L2_PIX_FMT_RGB24: case V4L2_PIX_FMT_BGR24: return 24;
-    case V4L2_PIX_FMT_YUYV: return 16;
+    case V4L2_PIX_FMT_YUYV: case V4L2_PIX_FMT_UYVY: return 16;
     default: return 8;
     }
 }
@@ -106,21 +117,67 @@ static int bits(unsigned four_cc)
 static int set_format(struct v4l2_format *asked)
 {
     const char *gives = getenv("FAKE_V4L2_GIVES");
-    if (asked->type != V4L2_BUF_TYPE_VIDEO_CAPTURE)
+    struct v4l2_pix_format_mplane *planes = &asked->fmt.pix_mp;
+    int multi = type() == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE;
+    if (asked->type != type())
         return fails(EINVAL);
     format = asked->fmt.pix;
+    if (multi)
+        format = (struct v4l2_pix_format){.width = planes->width, .height = planes->height, .pixelformat = planes->pixelformat};
     if (gives)
         memcpy(&format.pixelformat, gives, 4);
     format.bytesperline = format.width * bits(format.pixelformat) / 8 + number("FAKE_V4L2_PADDING", 0);
     format.sizeimage = format.bytesperline * format.height;
     if (format.pixelformat == V4L2_PIX_FMT_NV12)
         format.sizeimage += format.sizeimage / 2;
-    asked->fmt.pix = format;
+    if (multi) {
+        planes->pixelformat = format.pixelformat;
+        planes->num_planes = number("FAKE_V4L2_PIECES", 1);
+        planes->plane_fmt[0].bytesperline = format.bytesperline;
+        planes->plane_fmt[0].sizeimage = format.sizeimage;
+    } else {
+        asked->fmt.pix = format;
+    }
+    return 0;
+}
+
+static int set_rate(struct v4l2_streamparm *asked)
+{
+    struct v4l2_fract *interval = &asked->parm.capture.timeperframe;
+    long most = number("FAKE_V4L2_FPS_MAX", 0);
+    if (!most || asked->type != type())
+        return fails(most ? EINVAL : ENOTTY);
+    asked->parm.capture.capability = V4L2_CAP_TIMEPERFRAME;
+    if (interval->denominator > most * interval->numerator)
+        *interval = (struct v4l2_fract){1, most};
+    fprintf(stderr, "camera: a frame every %u/%u s\n", interval->numerator, interval->denominator);
+    return 0;
+}
+
+static int set_control(struct v4l2_control *asked)
+{
+    const char *modes = getenv("FAKE_V4L2_EXPOSURE");
+    if (!modes)
+        return fails(EINVAL);
+    if (asked->id == V4L2_CID_EXPOSURE_AUTO) {
+        int usb = asked->value == V4L2_EXPOSURE_MANUAL || asked->value == V4L2_EXPOSURE_APERTURE_PRIORITY;
+        if (strcmp(modes, "all") != 0 && !(usb && strcmp(modes, "usb") == 0))
+            return fails(EINVAL);
+        fprintf(stderr, "camera: exposure mode %d\n", asked->value);
+        return 0;
+    }
+    if (asked->id != V4L2_CID_EXPOSURE_ABSOLUTE)
+        return fails(EINVAL);
+    if (asked->value > 100)
+        asked->value = 100;
+    fprintf(stderr, "camera: exposure %d\n", asked->value);
     return 0;
 }
 
 static int request(struct v4l2_requestbuffers *asked)
 {
+    if (asked->type != type())
+        return fails(EINVAL);
     if (asked->count > BUFFERS_MAX)
         asked->count = BUFFERS_MAX;
     for (count = 0; count < asked->count; count++) {
@@ -136,7 +193,7 @@ static int request(struct v4l2_requestbuffers *asked)
 static int exports(struct v4l2_exportbuffer *asked)
 {
     const char *how = getenv("FAKE_V4L2_EXPORTS");
-    if (!how || asked->type != V4L2_BUF_TYPE_VIDEO_CAPTURE || asked->index >= count || asked->plane != 0)
+    if (!how || asked->type != type() || asked->index >= count || asked->plane != 0)
         return fails(how ? EINVAL : ENOTTY);
     int memory = buffers[asked->index].memory;
     if (strcmp(how, "sealed") == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE) != 0)
@@ -145,10 +202,23 @@ static int exports(struct v4l2_exportbuffer *asked)
     return asked->fd < 0 ? -1 : 0;
 }
 
+/* Whether it is of the device's kind, and has room for its plane if it has planes. */
+static int has_planes(struct v4l2_buffer *asked)
+{
+    return asked->type == type() && (type() == V4L2_BUF_TYPE_VIDEO_CAPTURE || (asked->m.planes && asked->length == 1));
+}
+
 static int query(struct v4l2_buffer *asked)
 {
     if (asked->index >= count)
         return fails(EINVAL);
+    if (!has_planes(asked))
+        return fails(EINVAL);
+    if (asked->type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE) {
+        asked->m.planes[0].length = format.sizeimage;
+        asked->m.planes[0].m.mem_offset = asked->index << 24;
+        return 0;
+    }
     asked->length = format.sizeimage;
     asked->m.offset = asked->index << 24;
     return 0;
@@ -158,7 +228,7 @@ static int queue(struct v4l2_buffer *asked)
 {
     if (failed)
         return fails(EIO);
-    if (asked->index >= count || buffers[asked->index].queued)
+    if (!has_planes(asked) || asked->index >= count || buffers[asked->index].queued)
         return fails(EINVAL);
     buffers[asked->index].queued = 1;
     return 0;
@@ -202,6 +272,9 @@ static void stamp(struct v4l2_buffer *asked)
 static int dequeue(struct v4l2_buffer *asked)
 {
     unsigned long long expirations;
+    unsigned used;
+    if (!has_planes(asked))
+        return fails(EINVAL);
     if (failed)
         return fails(EIO);
     if (is("nothing"))
@@ -220,7 +293,14 @@ static int dequeue(struct v4l2_buffer *asked)
         }
         memset(buffers[index].bytes, (int)(sequence & 0xff), format.sizeimage);
         asked->index = is("index") ? count : index;
-        asked->bytesused = is("empty") ? 0 : format.sizeimage - is("short") + is("overlong");
+        used = is("empty") ? 0 : format.sizeimage - is("short") + is("overlong");
+        if (asked->type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE) {
+            asked->bytesused = 0;
+            asked->m.planes[0].bytesused = used;
+            asked->m.planes[0].data_offset = is("header") ? 16 : 0;
+        } else {
+            asked->bytesused = used;
+        }
         stamp(asked);
         if (is("damaged"))
             asked->flags |= V4L2_BUF_FLAG_ERROR;
@@ -246,10 +326,14 @@ int ioctl(int fd, unsigned long call, ...)
     case VIDIOC_QUERYCAP: {
         struct v4l2_capability *capability = data;
         capability->capabilities = V4L2_CAP_DEVICE_CAPS | V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING | V4L2_CAP_VIDEO_OUTPUT;
-        capability->device_caps = getenv("FAKE_V4L2_NOT") ? V4L2_CAP_VIDEO_OUTPUT : V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING;
+        capability->device_caps = getenv("FAKE_V4L2_NOT") ? V4L2_CAP_VIDEO_OUTPUT
+                                : getenv("FAKE_V4L2_PIECES") ? V4L2_CAP_VIDEO_CAPTURE_MPLANE | V4L2_CAP_STREAMING
+                                : V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING;
         return 0;
     }
     case VIDIOC_S_FMT: return set_format(data);
+    case VIDIOC_S_PARM: return set_rate(data);
+    case VIDIOC_S_CTRL: return set_control(data);
     case VIDIOC_REQBUFS: return request(data);
     case VIDIOC_QUERYBUF: return query(data);
     case VIDIOC_QBUF: return queue(data);

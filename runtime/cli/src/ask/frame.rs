@@ -409,6 +409,7 @@ mod tests {
             (PixelFormat::Gray16, [255; 8].to_vec()),
             (PixelFormat::Nv12, [[235; 4].as_slice(), &[128; 2]].concat()),
             (PixelFormat::Yuyv, [235, 128, 235, 128].repeat(2)),
+            (PixelFormat::Uyvy, [128, 235, 128, 235].repeat(2)),
         ] {
             let frame = FrameSpec::packed(format, 2, 2);
             assert_eq!(

@@ -13,7 +13,7 @@ from ._library import SlotView, byref, check, library
 from ._records import Format, Terms
 
 #: Samples of a pixel of the first plane.
-_SAMPLES = {Format.RGB8: 3, Format.BGR8: 3, Format.YUYV: 2, Format.RGBA8: 4}
+_SAMPLES = {Format.RGB8: 3, Format.BGR8: 3, Format.YUYV: 2, Format.UYVY: 2, Format.RGBA8: 4}
 
 #: What a sample is, if not a byte.
 _SAMPLE: dict[Format, np.dtype[Any]] = {

@@ -28,6 +28,8 @@ class Format(IntEnum):
     RGBA8 = 7
     #: The network's input as the client prepared it: numbers, which must be finite.
     TENSOR = 8
+    #: Four bytes for two pixels of a row: U, luma, V, luma.
+    UYVY = 9
 
 
 class Verdict(IntEnum):

@@ -124,7 +124,7 @@ frame = {{ format = "{name}", width = 320, height = 240, stride = 1312, crop = [
     })
 }
 
-const FORMATS: [(PixelFormat, &str); 7] = [
+const FORMATS: [(PixelFormat, &str); 8] = [
     (PixelFormat::Rgb8, "rgb8"),
     (PixelFormat::Nv12, "nv12"),
     (PixelFormat::Bgr8, "bgr8"),
@@ -132,6 +132,7 @@ const FORMATS: [(PixelFormat, &str); 7] = [
     (PixelFormat::Yuyv, "yuyv"),
     (PixelFormat::Gray16, "gray16"),
     (PixelFormat::Rgba8, "rgba8"),
+    (PixelFormat::Uyvy, "uyvy"),
 ];
 
 /// The same gray picture in each format and layout: dark and light stripes, and where no pixel lies, noise.
@@ -139,7 +140,10 @@ fn draw(frame: &FrameSpec, pixels: &mut [u8]) {
     for (at, byte) in pixels.iter_mut().enumerate() {
         *byte = (at * 131 % 251) as u8;
     }
-    let limited = matches!(frame.format, PixelFormat::Nv12 | PixelFormat::Yuyv);
+    let limited = matches!(
+        frame.format,
+        PixelFormat::Nv12 | PixelFormat::Yuyv | PixelFormat::Uyvy
+    );
     let level = |x: usize| match (x / 16 % 2, limited) {
         (0, false) => 0,
         (0, true) => 16,
@@ -154,7 +158,8 @@ fn draw(frame: &FrameSpec, pixels: &mut [u8]) {
                 PixelFormat::Rgb8 | PixelFormat::Bgr8 => level(at / 3),
                 PixelFormat::Gray8 | PixelFormat::Nv12 => level(at),
                 PixelFormat::Yuyv if at % 2 == 1 => 128,
-                PixelFormat::Yuyv | PixelFormat::Gray16 => level(at / 2),
+                PixelFormat::Uyvy if at % 2 == 0 => 128,
+                PixelFormat::Yuyv | PixelFormat::Uyvy | PixelFormat::Gray16 => level(at / 2),
                 PixelFormat::Rgba8 => level(at / 4),
                 PixelFormat::Tensor => unreachable!("no picture"),
             };

@@ -244,7 +244,8 @@ mod tests {
         assert_eq!(postcard::to_allocvec(&manifests).unwrap()[6..], [127, 0, 0]);
         let opened = decode_opening(&encode_opening(&manifests));
         assert_eq!(opened, Ok((AGREED, manifests)));
-        let body = [&[5][..], b"signs", &[8, 0, 0]].concat();
+        let beyond = PixelFormat::ALL.len() as u8;
+        let body = [&[5][..], b"signs", &[beyond, 0, 0]].concat();
         let unknown = decode_opening(&opening(5, 5, 0, &body));
         assert_eq!(unknown, Err(MessageError::Malformed));
     }

@@ -25,7 +25,7 @@ pub enum FrameRule {
     },
     #[error("a stride of {stride} bytes is less than a row's {least}")]
     StrideTooShort { stride: u64, least: u64 },
-    /// NV12 or YUYV with half a chroma sample.
+    /// NV12, YUYV or UYVY with half a chroma sample.
     #[error("{0} is odd")]
     OddDimension(u64),
     #[error("expected [width, height], found {count} numbers")]
@@ -64,7 +64,7 @@ impl Rule for FrameRule {
             Self::CropTooLarge { .. } => "a crop lies inside its frame",
             Self::StrideTooShort { .. } => "a row's bytes fit into the stride",
             Self::OddDimension(_) => {
-                "sizes are even where two pixels share a colour: NV12's, and YUYV's in a row"
+                "sizes are even where two pixels share a colour: NV12's, and YUYV's and UYVY's in a row"
             }
             Self::NotASize { .. } => "a size is [width, height] in pixels",
             Self::Channels { .. } => {

@@ -104,7 +104,7 @@ fn a_format_without_the_networks_channels_is_refused_with_those_that_have_them()
         text.contains("frames of rgba8 do not fit a network of 1 channel"),
         "{text}"
     );
-    assert!(text.contains("`gray8`, `yuyv`, `gray16`"), "{text}");
+    assert!(text.contains("`gray8`, `yuyv`, `gray16`, `uyvy`"), "{text}");
     let frame = "format = \"gray8\", width = 640, height = 480";
     let (_, text) = refused(frame, picture(4));
     assert!(text.contains("use one of `rgba8`"), "{text}");

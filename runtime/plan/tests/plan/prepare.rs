@@ -5,6 +5,7 @@ use punctual_model::{PrepareOnDevice, PrepareProfile};
 use punctual_plan::{
     MemoryItem, Needs, Plan, PlanInputs, Policies, PrepareRule, PreparedBy, Purpose,
 };
+use punctual_types::PixelFormat;
 
 const GPU: &str = include_str!("../manifests/good/gpu.toml");
 
@@ -109,17 +110,15 @@ fn what_the_gpu_cannot_prepare_is_refused_by_name() {
     assert!(matches!(of("watch"), PrepareRule::NoRate { .. }));
     let missing = refused(&inputs("far", "prepare = \"measured\"", None));
     assert!(matches!(missing, PrepareRule::NotProfiled { units: 4, .. }));
-    let mut gray = inputs("far", gpu, figures());
-    let (from, to) = (
-        "mandatory_exit = 2\nbatch_max = 4\nframe = { format = \"rgb8\"",
-        "mandatory_exit = 2\nbatch_max = 4\nframe = { format = \"gray8\"",
-    );
-    assert!(gray.manifest_text.contains(from));
-    gray.manifest_text = gray.manifest_text.replacen(from, to, 1);
-    assert!(matches!(
-        refused(&gray),
-        PrepareRule::NoKernel { channels: 3, .. }
-    ));
+    for format in [PixelFormat::Gray8, PixelFormat::Uyvy] {
+        let mut other = inputs("far", gpu, figures());
+        let rgb = "mandatory_exit = 2\nbatch_max = 4\nframe = { format = \"rgb8\"";
+        assert!(other.manifest_text.contains(rgb));
+        let named = rgb.replace("rgb8", format.name());
+        other.manifest_text = other.manifest_text.replacen(rgb, &named, 1);
+        let channels = 3;
+        assert_eq!(refused(&other), PrepareRule::NoKernel { format, channels });
+    }
     let mut letterboxed = inputs("far", gpu, figures());
     let crop =
         "batch_max = 4\nframe = { format = \"rgb8\", width = 640, height = 480, crop = [192, 192]";
