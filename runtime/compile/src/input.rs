@@ -71,9 +71,11 @@ fn has_channels_last(graph: &Graph, options: &InputOptions) -> bool {
         || options.prepared == Some(false)
         || (options.mean.is_some() && options.std.is_some());
     match graph.input_dims[..] {
-        [_, second, _, last] if options.prepared != Some(true) && can_be(last) => {
-            puts_channels_first(graph) || (is_picture && !can_be(second))
-        }
+        [_, second, _, last] if options.prepared != Some(true) => match last {
+            // What the file leaves open is asked about as channels.
+            None => puts_channels_first(graph),
+            _ => can_be(last) && (puts_channels_first(graph) || (is_picture && !can_be(second))),
+        },
         _ => false,
     }
 }

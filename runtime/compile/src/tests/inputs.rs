@@ -370,7 +370,7 @@ impl Taken {
         self.through("Transpose", "", &[ints_of("perm", &[0, 3, 1, 2])])
     }
 
-    fn as_floats(self) -> Self {
+    fn in_floats(self) -> Self {
         self.through("Cast", "", &[int("to", data_type::FLOAT.into())])
     }
 
@@ -440,6 +440,15 @@ fn floats_with_their_channels_last_are_a_picture_where_the_network_turns_them() 
         "took the input image as a picture of 3x6x5 whose channels are last in the file (NHWC)";
     let what = what.to_owned();
     assert!(found.report.notes.contains(&Note::Input { what }));
+    let open = Taken::new(data_type::FLOAT, &[None, Some(6), Some(5), None]).turned();
+    refused(
+        &open.layer(3),
+        normalised(&[0.5], &[0.25]),
+        &[
+            "\"image\" is (?, 6, 5, ?)",
+            "a picture has 1, 3 or 4 channels",
+        ],
+    );
     // Four rows could be channels as well.
     let sides = [Some(1), Some(4), Some(4), Some(1)];
     let onnx = Taken::new(data_type::FLOAT, &sides).turned().layer(1);
@@ -466,7 +475,7 @@ fn what_the_client_prepares_has_the_places_of_the_file() {
 #[test]
 fn bytes_are_normalised_as_frames_are_prepared() {
     let first = [None, Some(3), Some(6), Some(5)];
-    let picture = || Taken::new(data_type::UINT8, &first).as_floats();
+    let picture = || Taken::new(data_type::UINT8, &first).in_floats();
     for (taken, mean, std) in [
         (picture(), 0.0, 1.0 / 255.0),
         (picture().combined("Div", &[], &[255.0]), 0.0, 1.0),
@@ -524,9 +533,9 @@ fn bytes_with_their_channels_last_are_normalised_before_and_behind_the_transpose
                 centred.combined("Div", &[1, 1, 1, channels], &std)
             };
             for taken in [
-                behind(picture().as_floats().turned()),
-                behind(picture().turned().as_floats()),
-                before(picture().as_floats()).turned(),
+                behind(picture().in_floats().turned()),
+                behind(picture().turned().in_floats()),
+                before(picture().in_floats()).turned(),
             ] {
                 let onnx = taken.layer(channels);
                 let network = compiled(&onnx, InputOptions::default()).unwrap();
@@ -542,7 +551,7 @@ fn bytes_with_their_channels_last_are_normalised_before_and_behind_the_transpose
 #[test]
 fn a_picture_whose_channels_are_reversed_is_normalised_in_its_own_order() {
     let sides = [None, Some(6), Some(5), Some(3)];
-    let onnx = Taken::new(data_type::UINT8, &sides).as_floats();
+    let onnx = Taken::new(data_type::UINT8, &sides).in_floats();
     let Taken { onnx, last } = onnx;
     let onnx = onnx.ints("order", &[2, 1, 0]);
     let reversed = Taken { onnx, last }.through("Gather", "order", &[int("axis", 3)]);
@@ -561,7 +570,7 @@ fn a_picture_whose_channels_are_reversed_is_normalised_in_its_own_order() {
 
 #[test]
 fn what_a_normalisation_cannot_say_stays_an_operator() {
-    let picture = || Taken::new(data_type::UINT8, &[None, Some(3), Some(6), Some(5)]).as_floats();
+    let picture = || Taken::new(data_type::UINT8, &[None, Some(3), Some(6), Some(5)]).in_floats();
     let unfit = [
         // A negative deviation, none, and a mean that would cost the values their bits.
         picture().combined("Mul", &[], &[-1.0]),
@@ -581,7 +590,7 @@ fn what_a_normalisation_cannot_say_stays_an_operator() {
 #[test]
 fn what_clients_get_of_a_normalised_picture_stays_an_operator() {
     let picture = Taken::new(data_type::UINT8, &[None, Some(3), Some(6), Some(5)]);
-    let Taken { onnx, last } = picture.as_floats().combined("Div", &[], &[2.0]);
+    let Taken { onnx, last } = picture.in_floats().combined("Div", &[], &[2.0]);
     let onnx = onnx.node("Identity", &last, "exit_0", &[]).output("exit_0");
     let network = compiled(&onnx, InputOptions::default()).unwrap();
     assert_eq!(
