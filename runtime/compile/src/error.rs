@@ -50,7 +50,7 @@ pub enum CompileError {
     },
     /// A picture for which the options do not say how its values are normalised.
     #[error(
-        "the input {name:?} is a picture of {channels} channel(s); say how its values are normalised: --normalise imagenet (as torchvision's networks want it), --normalise none (0 to 1), or --mean and --std; say --input prepared if it is no picture"
+        "the input {name:?} is a picture of {channels} channel(s); say how its values are normalised: --normalise imagenet (as torchvision's networks want it), --normalise none (0 to 1), --normalise bytes (0 to 255), or --mean and --std; say --input prepared if it is no picture"
     )]
     NormalisationOpen { name: String, channels: u32 },
     /// A normalisation of what is no picture.
@@ -58,6 +58,11 @@ pub enum CompileError {
         "the input {name:?} is prepared by the client, who normalises it too; leave out --normalise, --mean and --std, or say --input picture if it is one"
     )]
     NormalisationPrepared { name: String },
+    /// A normalisation of what the network normalises itself.
+    #[error(
+        "the input {name:?} is a picture in bytes (uint8), which the network normalises itself; leave out --normalise, --mean and --std"
+    )]
+    NormalisationBytes { name: String },
     /// A normalisation for another number of channels.
     #[error(
         "the input {name:?} has {channels} channel(s) to normalise; --mean has {mean} numbers and --std {std}"

@@ -5,9 +5,10 @@
 
 mod gelu;
 mod hoist;
+mod normalisation;
 mod products;
 
-use punctual_model::{OperatorKind, Tensor, TensorId};
+use punctual_model::{InputForm, OperatorKind, Tensor, TensorId};
 use punctual_types::{Activation, BinaryFunction};
 
 use crate::draft::{Affine, Computation, Draft, DraftOperator, Drafted};
@@ -16,6 +17,8 @@ use crate::gather;
 /// How many steps were taken in, and what was left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fused {
+    /// Steps on a picture that became a part of its normalisation.
+    pub prepared: usize,
     /// Batch normalisations and constant additions folded into weights.
     pub affine: usize,
     /// Additions that became the residual of a convolution.
@@ -26,8 +29,8 @@ pub(crate) struct Fused {
     pub standalone: usize,
 }
 
-/// Fuses everything that can be in a draft without dead operators.
-pub(crate) fn fuse(draft: &mut Draft, exits: &[TensorId]) -> Fused {
+/// Fuses everything that can be in a draft without dead operators, and whose input is of this form.
+pub(crate) fn fuse(draft: &mut Draft, exits: &[TensorId], form: &mut InputForm) -> Fused {
     let mut fused = Fused::default();
     let mut fusion = Fusion::new(draft, exits);
     for at in 0..fusion.operators.len() {
@@ -39,6 +42,7 @@ pub(crate) fn fuse(draft: &mut Draft, exits: &[TensorId]) -> Fused {
     draft.operators = fusion.operators.into_iter().flatten().collect();
     gather::compose(draft, exits);
     draft.remove_dead(exits);
+    fused.prepared = normalisation::take_in(draft, exits, form);
     let mut fusion = Fusion::new(draft, exits);
     for at in 0..fusion.operators.len() {
         fusion.fold_affine(at, &mut fused);

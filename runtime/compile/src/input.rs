@@ -3,8 +3,8 @@
 use punctual_model::{InputForm, InputSpec, TENSOR_ELEMENTS_MAX};
 
 use crate::error::CompileError;
-use crate::graph::{Elements, Graph};
-use crate::options::InputOptions;
+use crate::graph::{Attribute, Elements, Graph, Node, ValueId};
+use crate::options::{BYTES_MEAN, BYTES_STD, InputOptions};
 
 /// The input of one request.
 pub(crate) struct Input {
@@ -33,18 +33,22 @@ pub(crate) fn of(graph: &Graph, options: &InputOptions) -> Result<Input, Compile
     let shape = spec.tensor();
     let s = if graph.layers.is_empty() { "" } else { "s" };
     let mut taken = match form {
-        InputForm::Image { .. } if graph.input_elements == Elements::Bytes => {
-            format!(
-                "took the input{s} {name} as a picture of {shape} in bytes, which the network normalises itself"
-            )
+        InputForm::Image { .. } => {
+            let bytes = match graph.input_elements {
+                Elements::Bytes => " in bytes (uint8)",
+                _ => "",
+            };
+            format!("took the input{s} {name} as a picture of {shape}{bytes}")
         }
-        InputForm::Image { .. } => format!("took the input{s} {name} as a picture of {shape}"),
         InputForm::Prepared => format!("took the input{s} {name} as a prepared tensor of {shape}"),
         InputForm::Tokens { mask: false } => format!("took the input {name} as {width} tokens"),
         InputForm::Tokens { mask: true } => {
             format!("took the inputs as {width} tokens and their mask")
         }
     };
+    if channels_last {
+        taken += " whose channels are last in the file (NHWC)";
+    }
     if !graph.layers.is_empty() {
         taken += ", one behind the other along dimension 1";
     }
@@ -59,19 +63,59 @@ pub(crate) fn of(graph: &Graph, options: &InputOptions) -> Result<Input, Compile
     })
 }
 
-/// Whether a picture has its channels last: of what is not said to be prepared, where the last dimension can be channels
-/// and the second cannot.
+/// Whether a picture has its channels last: of what is not said to be prepared, where the network puts them first itself, or
+/// where what is a picture for another reason can have channels there and not in the second dimension.
 fn has_channels_last(graph: &Graph, options: &InputOptions) -> bool {
     let can_be = |size: Option<i64>| matches!(size, Some(1 | 3 | 4));
     let is_picture = graph.input_elements == Elements::Bytes
         || options.prepared == Some(false)
         || (options.mean.is_some() && options.std.is_some());
     match graph.input_dims[..] {
-        [_, second, _, last] => {
-            is_picture && options.prepared != Some(true) && can_be(last) && !can_be(second)
-        }
+        [_, second, _, last] if options.prepared != Some(true) => match last {
+            // What the file leaves open is asked about as channels.
+            None => puts_channels_first(graph),
+            _ => can_be(last) && (puts_channels_first(graph) || (is_picture && !can_be(second))),
+        },
         _ => false,
     }
+}
+
+/// Whether the network turns its input from (N, rows, columns, channels) to (N, channels, rows, columns) before anything but
+/// steps that keep the order of the dimensions.
+fn puts_channels_first(graph: &Graph) -> bool {
+    const KEEP_DIMENSIONS: [&str; 13] = [
+        "Add",
+        "Cast",
+        "CastLike",
+        "Clip",
+        "DequantizeLinear",
+        "Div",
+        "Gather",
+        "Identity",
+        "Mul",
+        "Neg",
+        "Pad",
+        "Slice",
+        "Sub",
+    ];
+    let mut reached = vec![graph.input];
+    let reads = |node: &Node, reached: &[ValueId]| {
+        let mut operands = node.inputs.iter().flatten();
+        operands.any(|operand| reached.contains(operand))
+    };
+    for node in &graph.nodes {
+        if !reads(node, &reached) {
+            continue;
+        }
+        let order = node.attributes.get("perm");
+        if node.operator == "Transpose" && order == Some(&Attribute::Ints(vec![0, 3, 1, 2])) {
+            return true;
+        }
+        if KEEP_DIMENSIONS.contains(&node.operator.as_str()) {
+            reached.extend(node.outputs.iter().flatten());
+        }
+    }
+    false
 }
 
 fn disagree(graph: &Graph, height: u32, width: u32) -> CompileError {
@@ -153,15 +197,15 @@ fn form(graph: &Graph, options: &InputOptions, channels: u32) -> Result<InputFor
         None if !can_be_picture => return prepared(name(), mean, std),
         Some(false) | None => {}
     }
-    if graph.input_elements == Elements::Bytes {
-        // The network reads bytes: what is normalised to 0 to 1 is multiplied by 255 again.
-        prepared(name(), mean, std)?;
-        let channels = channels as usize;
-        return Ok(InputForm::image(
-            &vec![0.0; channels],
-            &vec![1.0 / 255.0; channels],
-        ));
-    }
+    let bytes = (Some(&BYTES_MEAN[..]), Some(&BYTES_STD[..]));
+    let (mean, std) = match (graph.input_elements, (mean, std)) {
+        // What a network of bytes reads is beyond doubt, and `--normalise none` says so too.
+        (Elements::Bytes, (None | Some([0.0]), None | Some([1.0]))) => bytes,
+        (Elements::Bytes, said) if said != bytes => {
+            return Err(CompileError::NormalisationBytes { name: name() });
+        }
+        (_, said) => said,
+    };
     let (Some(mean), Some(std)) = (mean, std) else {
         return Err(CompileError::NormalisationOpen {
             name: name(),

@@ -36,8 +36,9 @@ use punctual_platform::read;
 pub use error::CompileError;
 pub use lower::{compiled_operators, operators};
 pub use options::{
-    Background, BoxUnit, CompileOptions, DeclarationError, DetectionOptions, IMAGENET_MEAN,
-    IMAGENET_STD, InputOptions, OutputPart, Overrides, Reduction, ReductionKind, ScoreValues,
+    BYTES_MEAN, BYTES_STD, Background, BoxUnit, CompileOptions, DeclarationError, DetectionOptions,
+    IMAGENET_MEAN, IMAGENET_STD, InputOptions, OutputPart, Overrides, Reduction, ReductionKind,
+    ScoreValues,
 };
 pub use parse::ParseError;
 pub use problem::Problem;
@@ -132,7 +133,7 @@ fn compile_graph(
     calibration: Calibration,
     options: &CompileOptions,
 ) -> Result<Compiled, CompileError> {
-    let input = input::of(graph, &options.input)?;
+    let mut input = input::of(graph, &options.input)?;
     let named = exits::find(graph, options)?;
     let mut lowering = lower(graph, &input)?;
     lowering.notes.insert(0, Note::Input { what: input.taken });
@@ -157,7 +158,7 @@ fn compile_graph(
         length: vector.length,
     });
     quantise::quantise(&mut draft, &kept);
-    let fused = fuse::fuse(&mut draft, &kept);
+    let fused = fuse::fuse(&mut draft, &kept, &mut input.spec.form);
     check_weights(&draft)?;
     let shell = Network {
         name: options.name.clone(),

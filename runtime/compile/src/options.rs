@@ -226,6 +226,11 @@ pub const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 /// What torchvision divides red, green and blue by, in units of the full scale.
 pub const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
+/// Subtracted from a picture whose values the network reads as bytes, 0 to 255, in units of the full scale.
+pub const BYTES_MEAN: [f32; 1] = [0.0];
+/// What such a picture's values are divided by, in units of the full scale.
+pub const BYTES_STD: [f32; 1] = [1.0 / 255.0];
+
 impl Overrides {
     /// For networks of prepared tensors, whose answers are tensors too.
     #[must_use]

@@ -5,8 +5,8 @@ mod heads;
 mod input;
 mod kinds;
 
-use std::fmt;
 use std::path::PathBuf;
+use std::{fmt, iter};
 
 use punctual_core::Confidence;
 use punctual_model::{
@@ -109,6 +109,13 @@ pub enum Note {
     Answer { kind: AnswerKind, why: &'static str },
     /// What the input was taken to be.
     Input { what: String },
+    /// The network's own normalisation that frames are prepared with.
+    Normalised {
+        /// How many of its operators that are.
+        operators: usize,
+    },
+    /// A network that divides values of 0 to 1 as if they were 0 to 255.
+    NearlyBlack,
     /// No answer of this exit says how sure it is.
     NoConfidence { exit: String },
     /// The file was made for one batch size; others are used, too.
@@ -184,6 +191,13 @@ impl fmt::Display for Note {
             Self::OutputIgnored { output } => write!(f, "ignored the output {output}: no exit"),
             Self::Answer { kind, why } => write!(f, "took answers as {kind}: {why}"),
             Self::Input { what } => f.write_str(what),
+            Self::Normalised { operators } => write!(
+                f,
+                "took the network's own normalisation ({operators} operators) into the preparation of frames: no stage computes it"
+            ),
+            Self::NearlyBlack => f.write_str(
+                "warning: the network normalises pictures itself, and black and white are hardly apart then: it seems to take 0 to 255, which --normalise bytes says",
+            ),
             Self::NoConfidence { exit } => write!(
                 f,
                 "{exit} has no number that says how sure its answer is: a frame goes as deep as its time allows, never less since it is sure enough (an output {exit}/confidence from 0 to 1 would be that number)"
@@ -250,12 +264,26 @@ fn listed(files: &[PathBuf]) -> String {
     files.join(", ")
 }
 
+/// Black and white are apart by less in no network that is trained on normalised pictures.
+const RANGE_MIN: f32 = 0.05;
+
+impl Note {
+    /// What there is to say of so many operators that became a part of a picture's normalisation.
+    fn of_normalisation(operators: usize, input: &InputReport) -> impl Iterator<Item = Self> {
+        let ranges = input.std.iter().map(|std| 1.0 / std);
+        let is_black = ranges.fold(0.0, f32::max) < RANGE_MIN;
+        let black = is_black.then_some(Self::NearlyBlack);
+        iter::once(Self::Normalised { operators }).chain(black)
+    }
+}
+
 const THRESHOLDS: [f64; 5] = [0.5, 0.7, 0.8, 0.9, 0.95];
 
 impl CompileReport {
     /// Of a package that was just made; `notes` are those of the compilation so far.
     pub(crate) fn of_compilation(package: &Package, fused: Fused, mut notes: Vec<Note>) -> Self {
         let Fused {
+            prepared,
             affine,
             residual,
             activation,
@@ -274,6 +302,9 @@ impl CompileReport {
             });
         }
         let report = Self::of(package);
+        if prepared > 0 {
+            notes.extend(Note::of_normalisation(prepared, &report.input));
+        }
         notes.extend(report.notes);
         Self { notes, ..report }
     }

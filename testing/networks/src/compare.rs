@@ -7,7 +7,7 @@ use punctual_model::reference::Exited;
 use punctual_model::reference::agreement::{Compared, ExpectedExit, Precision, expected};
 use punctual_model::{AnswerKind, Calibration};
 
-use crate::draw::Drawn;
+use crate::draw::{Drawn, Numbers};
 use crate::engines::{Answers, Engine, Run, RunError, Subject, comparable, start};
 use crate::panics;
 use crate::requests::{self, Request};
@@ -81,13 +81,13 @@ pub fn compare(drawn: &Drawn, engines: &[Engine]) -> Verdict {
         drawn,
         compiled: &compiled,
     };
-    let requests = requests::compared(drawn);
+    let requests = Requests::of(drawn, &compiled);
     let mut of_precision = Vec::new();
     for precision in [Precision::Single, Precision::Half] {
         if engines.iter().all(|engine| engine.precision() != precision) {
             continue;
         }
-        match caught(|| all_expected(&compiled, &requests, precision, drawn.seed)) {
+        match caught(|| all_expected(&compiled, &requests.prepared, precision, drawn.seed)) {
             Ok(expected) => of_precision.push((precision, expected)),
             Err(panic) => return Verdict::Broken(format!("the interpreter panicked: {panic}")),
         }
@@ -106,15 +106,50 @@ pub fn compare(drawn: &Drawn, engines: &[Engine]) -> Verdict {
     Verdict::Compared(engines.iter().map(on).collect())
 }
 
+/// What is asked, as the file takes it and as the network does.
+struct Requests {
+    of_file: Vec<Request>,
+    prepared: Vec<Request>,
+}
+
+impl Requests {
+    fn of(drawn: &Drawn, compiled: &Compiled) -> Self {
+        let of_file = requests::compared(drawn);
+        let network = compiled.package.network();
+        let prepared = of_file.iter();
+        let prepared = prepared.map(|request| requests::prepared(drawn, network, request));
+        Self {
+            prepared: prepared.collect(),
+            of_file,
+        }
+    }
+
+    /// As an engine takes them.
+    fn on(&self, engine: Engine) -> &[Request] {
+        match engine {
+            Engine::Onnxruntime => &self.of_file,
+            _ => &self.prepared,
+        }
+    }
+}
+
 /// The compiled network of a drawn one.
 ///
 /// # Errors
 /// [`CompileError`], when the compiler does not take it.
 pub fn compiled(drawn: &Drawn) -> Result<Compiled, CompileError> {
     let mut options = CompileOptions::of("drawn.onnx".as_ref());
-    options.input = InputOptions {
-        prepared: Some(true),
-        ..InputOptions::default()
+    options.input = match drawn.inputs[0].numbers {
+        Numbers::Picture(picture) if picture.bytes => InputOptions::default(),
+        Numbers::Picture(picture) => InputOptions {
+            mean: Some(vec![picture.mean]),
+            std: Some(vec![picture.std]),
+            ..InputOptions::default()
+        },
+        _ => InputOptions {
+            prepared: Some(true),
+            ..InputOptions::default()
+        },
     };
     options.answer = Some(if drawn.has_classes {
         AnswerKind::Classes
@@ -142,9 +177,10 @@ fn all_expected(
 fn on_engine(
     engine: Engine,
     subject: &Subject<'_>,
-    requests: &[Request],
+    all_requests: &Requests,
     expected: &[Vec<ExpectedExit>],
 ) -> Result<Compared, Failure> {
+    let requests = all_requests.on(engine);
     let refused = |error: RunError| Failure {
         kind: FailureKind::Refused,
         what: error.to_string(),
@@ -163,10 +199,11 @@ fn on_engine(
         let found = answers(&mut *running, &batch)?;
         for (request, found) in batch.iter().zip(&found) {
             let at = requests.iter().position(|one| std::ptr::eq(one, *request));
-            let expected = &expected[at.unwrap_or(0)];
-            match agreed(engine, subject, expected, found) {
+            let at = at.unwrap_or(0);
+            let prepared = &all_requests.prepared[at];
+            match agreed(engine, subject, &expected[at], found) {
                 Ok(compared) => all.add(compared),
-                Err(_) if second_look::agrees(engine, subject, request, found) => {}
+                Err(_) if second_look::agrees(engine, subject, prepared, found) => {}
                 Err(what) => {
                     let kind = FailureKind::Wrong;
                     let what = format!("batch {}: {what}", batch.len());

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use punctual_networks::draw::Numbers;
 use punctual_networks::{Drawn, Engine, Verdict, compare, compiled, smallest};
 use punctual_types::mix;
 
@@ -34,7 +35,7 @@ fn hash(bytes: &[u8]) -> u64 {
 fn a_seed_gives_the_same_file_everywhere() {
     let files = (0..200).map(|seed| hash(&Drawn::of(seed).bytes()));
     let all = files.fold(0, |all, file| mix(all ^ file));
-    assert_eq!(all, 16_517_133_488_469_027_040);
+    assert_eq!(all, 8_073_098_206_107_338_934);
 }
 
 #[test]
@@ -66,6 +67,31 @@ fn networks_have_from_few_to_forty_operators_several_exits_and_up_to_four_vector
     assert_eq!(vectors, BTreeSet::from([0, 1, 2, 3, 4]));
     assert!(exits.is_superset(&BTreeSet::from([1, 2, 3])), "{exits:?}");
     assert!((0..4).all(|tens| sizes.get(&tens) > Some(&50)), "{sizes:?}");
+}
+
+#[test]
+fn pictures_are_drawn_in_bytes_and_floats_with_their_channels_first_and_last() {
+    let mut found = BTreeMap::<(bool, bool), usize>::new();
+    let mut refused = Vec::new();
+    for seed in 0..1000 {
+        let drawn = Drawn::of(seed);
+        let Numbers::Picture(picture) = drawn.inputs[0].numbers else {
+            continue;
+        };
+        *found
+            .entry((picture.bytes, picture.channels_last))
+            .or_default() += 1;
+        match compiled(&drawn) {
+            Ok(compiled) => {
+                let input = compiled.package.network().input;
+                assert!(input.form.is_image(), "seed {seed}: {input:?}");
+            }
+            Err(refusal) => refused.push((seed, refusal.to_string())),
+        }
+    }
+    let all: usize = found.values().sum();
+    assert!(found.len() == 4 && all > 100, "{found:?}");
+    assert!(refused.len() < all / 5, "of {all}: {refused:?}");
 }
 
 #[test]

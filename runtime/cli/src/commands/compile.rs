@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use punctual_compile::{
-    CompileError, Compiled, DetectionOptions, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Note,
-    Overrides, Reduction, Unsupported, compile_with,
+    BYTES_MEAN, BYTES_STD, CompileError, Compiled, DetectionOptions, IMAGENET_MEAN, IMAGENET_STD,
+    InputOptions, Note, Overrides, Reduction, Unsupported, compile_with,
 };
 use punctual_core::Nanos;
 use punctual_device::profile::{MeasureError, Subject};
@@ -178,7 +178,8 @@ struct NetworkOptions {
     /// What the input is: a picture, or a tensor that the client prepares; by default 1, 3 or 4 channels are a picture.
     #[arg(long, value_enum, value_name = "KIND")]
     input: Option<InputKind>,
-    /// How a picture's values are normalised: as torchvision's networks want it, or to 0..1.
+    /// How a picture's values are normalised: as torchvision's networks want it, to 0..1 (none), or left at 0..255 (bytes)
+    /// for a network that normalises them itself.
     #[arg(long, value_enum, value_name = "HOW", conflicts_with_all = ["mean", "std"])]
     normalise: Option<Normalisation>,
     /// Each value becomes (pixel / full scale - mean) / std: a number for each channel (1, 3 or 4).
@@ -218,6 +219,7 @@ enum InputKind {
 enum Normalisation {
     Imagenet,
     None,
+    Bytes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -248,6 +250,7 @@ impl From<&NetworkOptions> for Overrides {
             }
             // One figure stands for all channels.
             Some(Normalisation::None) => (Some(vec![0.0]), Some(vec![1.0])),
+            Some(Normalisation::Bytes) => (Some(BYTES_MEAN.to_vec()), Some(BYTES_STD.to_vec())),
             None => (options.mean.map(|it| it.0), options.std.map(|it| it.0)),
         };
         Self {

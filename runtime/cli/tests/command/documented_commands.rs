@@ -129,7 +129,7 @@ fn scratch() -> PathBuf {
         copy("models/signs/signs.onnx", name);
     }
     // Those of docs/networks.md, as its Python writes them.
-    // And that of docs/detectors.md.
+    // And those of docs/detectors.md.
     for name in [
         "classifier",
         "segmenter",
@@ -137,6 +137,7 @@ fn scratch() -> PathBuf {
         "steering",
         "depth",
         "yolo11n",
+        "ssd",
     ] {
         let name = format!("{name}.onnx");
         copy(&format!("runtime/cli/tests/documented/{name}"), &name);

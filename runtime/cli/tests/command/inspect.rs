@@ -189,6 +189,42 @@ fn a_vector_that_comes_with_each_input_is_shown() {
     assert_eq!(json["packed"], json!([]));
 }
 
+#[test]
+fn bytes_with_their_channels_last_are_shown_as_the_picture_that_they_are_prepared_to() {
+    let folder = scratch("bytes");
+    let onnx = root().join("runtime/cli/tests/documented/ssd.onnx");
+    let package = folder.join("ssd.punctual");
+    let file = package.to_str().expect("text");
+    let compiled = punctual(
+        &[
+            "compile",
+            "--answer",
+            "detections",
+            "--no-images",
+            "--output",
+            file,
+        ],
+        &onnx,
+    );
+    assert_eq!(compiled.status.code(), Some(0), "{compiled:?}");
+    let said = String::from_utf8(compiled.stdout).expect("text");
+    assert_lines(
+        &said,
+        &[
+            "took the input images as a picture of 3x64x96 in bytes (uint8) whose channels are last in the file (NHWC)",
+            "took the network's own normalisation (2 operators) into the preparation of frames",
+        ],
+    );
+    let input = json(&package)["input"].clone();
+    let halves = json!([0.5, 0.5, 0.5]);
+    assert_eq!(
+        (&input["mean"], &input["std"]),
+        (&halves, &halves),
+        "{input}"
+    );
+    assert_eq!(input["channels"], 3);
+}
+
 /// One measurement of a package with this hash.
 fn profile(package: &str) -> Profile {
     let word = str::to_owned;

@@ -1,11 +1,11 @@
 //! How the inputs of a file are understood, and what the options must say about them.
 
-use punctual_model::{Calibration, InputForm, Network, VectorSpec};
+use punctual_model::{Calibration, InputForm, Network, Operator, TensorId, VectorSpec};
 
 use super::builder::{Onnx, image_of, int, ints_of};
 use super::options;
-use crate::schema::{ValueInfoProto, data_type};
-use crate::{CompileError, CompileOptions, InputOptions, Note, compile};
+use crate::schema::{AttributeProto, ValueInfoProto, data_type};
+use crate::{BYTES_MEAN, BYTES_STD, CompileError, CompileOptions, InputOptions, Note, compile};
 
 /// A file with an input of these sizes besides the batch, which a node reads before a head if it is a picture.
 fn of(sizes: &[i64]) -> Onnx {
@@ -339,9 +339,283 @@ fn a_picture_of_bytes_is_normalised_by_the_network_itself() {
         refused(
             &onnx,
             normalised(&[0.5], &[0.5]),
-            &["\"image\" is prepared"],
+            &["\"image\" is a picture in bytes", "leave out --normalise"],
         );
     }
+}
+
+/// A file whose picture goes through these nodes, each with its second operand, and then through a layer of `channels`.
+struct Taken {
+    onnx: Onnx,
+    last: String,
+}
+
+impl Taken {
+    fn new(kind: i32, dims: &[Option<i64>]) -> Self {
+        let mut onnx = Onnx::new();
+        declared(&mut onnx, 0, "image", kind, dims);
+        let last = "image".to_owned();
+        Self { onnx, last }
+    }
+
+    fn through(mut self, operator: &str, with: &str, attributes: &[AttributeProto]) -> Self {
+        let next = format!("{}_{operator}", self.last);
+        let inputs = format!("{} {with}", self.last);
+        self.onnx = self.onnx.node(operator, &inputs, &next, attributes);
+        self.last = next;
+        self
+    }
+
+    fn turned(self) -> Self {
+        self.through("Transpose", "", &[ints_of("perm", &[0, 3, 1, 2])])
+    }
+
+    fn in_floats(self) -> Self {
+        self.through("Cast", "", &[int("to", data_type::FLOAT.into())])
+    }
+
+    fn combined(mut self, operator: &str, dims: &[i64], figures: &[f32]) -> Self {
+        let constant = format!("with_{}", self.last);
+        self.onnx = self.onnx.exactly(&constant, dims, figures.to_vec());
+        self.through(operator, &constant, &[])
+    }
+
+    fn layer(self, channels: i64) -> Onnx {
+        let inputs = format!("{} w", self.last);
+        self.onnx
+            .floats("w", &[2, channels, 3, 3])
+            .node("Conv", &inputs, "exit_0", &[ints_of("pads", &[1; 4])])
+            .output("exit_0")
+    }
+}
+
+fn operators(network: &Network) -> Vec<&Operator> {
+    let stages = network.stages.iter();
+    stages.flat_map(|stage| &stage.operators).collect()
+}
+
+/// That the network is the plain layer on a picture that is normalised like this.
+#[track_caller]
+fn is_the_layer_on(network: &Network, mean: &[f32], std: &[f32]) {
+    let InputForm::Image {
+        mean: own_mean,
+        std: own_std,
+    } = network.input.form
+    else {
+        panic!("{:?}", network.input);
+    };
+    let near = |own: &[f32], all: &[f32]| {
+        let mut pairs = own.iter().zip(all);
+        pairs.all(|(own, all)| (own - all).abs() <= 1e-6 * all.abs().max(1e-3))
+    };
+    assert!(
+        near(&own_mean, mean) && near(&own_std, std),
+        "{own_mean:?} {own_std:?}"
+    );
+    assert_eq!(network.input.channels as usize, mean.len());
+    let operators = operators(network);
+    assert_eq!(operators.len(), 1, "{operators:?}");
+    assert_eq!(operators[0].input, TensorId(0));
+}
+
+const SIDES: [Option<i64>; 4] = [None, Some(6), Some(5), Some(3)];
+
+#[test]
+fn floats_with_their_channels_last_are_a_picture_where_the_network_turns_them() {
+    let onnx = Taken::new(data_type::FLOAT, &SIDES).turned().layer(3);
+    refused(
+        &onnx,
+        InputOptions::default(),
+        &[
+            "\"image\" is a picture of 3 channel(s)",
+            "--normalise bytes",
+        ],
+    );
+    let options = with(normalised(&[0.5], &[0.25]));
+    let found = compile(&onnx.bytes(), Calibration::default(), &options).unwrap();
+    let network = found.package.network();
+    assert_eq!((network.input.height, network.input.width), (6, 5));
+    is_the_layer_on(network, &[0.5; 3], &[0.25; 3]);
+    let what =
+        "took the input image as a picture of 3x6x5 whose channels are last in the file (NHWC)";
+    let what = what.to_owned();
+    assert!(found.report.notes.contains(&Note::Input { what }));
+    let open = Taken::new(data_type::FLOAT, &[None, Some(6), Some(5), None]).turned();
+    refused(
+        &open.layer(3),
+        normalised(&[0.5], &[0.25]),
+        &[
+            "\"image\" is (?, 6, 5, ?)",
+            "a picture has 1, 3 or 4 channels",
+        ],
+    );
+    // Four rows could be channels as well.
+    let sides = [Some(1), Some(4), Some(4), Some(1)];
+    let onnx = Taken::new(data_type::FLOAT, &sides).turned().layer(1);
+    is_the_layer_on(
+        &compiled(&onnx, normalised(&[0.5], &[0.25])).unwrap(),
+        &[0.5],
+        &[0.25],
+    );
+}
+
+#[test]
+fn what_the_client_prepares_has_the_places_of_the_file() {
+    let onnx = Taken::new(data_type::FLOAT, &SIDES).turned().layer(3);
+    let prepared = InputOptions {
+        prepared: Some(true),
+        ..InputOptions::default()
+    };
+    let network = compiled(&onnx, prepared).unwrap();
+    let input = network.input;
+    assert_eq!([input.channels, input.height, input.width], [6, 5, 3]);
+    assert_eq!(input.form, InputForm::Prepared);
+}
+
+#[test]
+fn bytes_are_normalised_as_frames_are_prepared() {
+    let first = [None, Some(3), Some(6), Some(5)];
+    let picture = || Taken::new(data_type::UINT8, &first).in_floats();
+    for (taken, mean, std) in [
+        (picture(), 0.0, 1.0 / 255.0),
+        (picture().combined("Div", &[], &[255.0]), 0.0, 1.0),
+        (picture().combined("Mul", &[1], &[1.0 / 255.0]), 0.0, 1.0),
+        (
+            picture()
+                .combined("Sub", &[], &[127.5])
+                .combined("Div", &[], &[127.5]),
+            0.5,
+            0.5,
+        ),
+        (
+            picture()
+                .combined("Mul", &[], &[2.0 / 255.0])
+                .combined("Add", &[], &[-1.0]),
+            0.5,
+            0.5,
+        ),
+    ] {
+        let network = compiled(&taken.layer(3), InputOptions::default()).unwrap();
+        is_the_layer_on(&network, &[mean; 3], &[std; 3]);
+    }
+    let onnx = picture()
+        .combined("Div", &[], &[255.0])
+        .combined("Sub", &[3, 1, 1], &[0.485, 0.456, 0.406])
+        .combined("Div", &[1, 3, 1, 1], &[0.229, 0.224, 0.225])
+        .layer(3);
+    let options = with(InputOptions::default());
+    let found = compile(&onnx.bytes(), Calibration::default(), &options).unwrap();
+    is_the_layer_on(
+        found.package.network(),
+        &[0.485, 0.456, 0.406],
+        &[0.229, 0.224, 0.225],
+    );
+    let note = Note::Normalised { operators: 3 };
+    assert!(found.report.notes.contains(&note), "{}", found.report);
+}
+
+#[test]
+fn bytes_with_their_channels_last_are_normalised_before_and_behind_the_transpose() {
+    for channels in [1, 3, 4] {
+        let count = channels as usize;
+        let mean: Vec<f32> = [120.0, 110.0, 100.0, 90.0][..count].to_vec();
+        let std: Vec<f32> = [60.0, 50.0, 40.0, 30.0][..count].to_vec();
+        for batch in [None, Some(1)] {
+            let sides = [batch, Some(6), Some(5), Some(channels)];
+            let picture = || Taken::new(data_type::UINT8, &sides);
+            let behind = |taken: Taken| {
+                let figures = [channels, 1, 1];
+                let centred = taken.combined("Sub", &figures, &mean);
+                centred.combined("Div", &figures, &std)
+            };
+            let before = |taken: Taken| {
+                let centred = taken.combined("Sub", &[channels], &mean);
+                centred.combined("Div", &[1, 1, 1, channels], &std)
+            };
+            for taken in [
+                behind(picture().in_floats().turned()),
+                behind(picture().turned().in_floats()),
+                before(picture().in_floats()).turned(),
+            ] {
+                let onnx = taken.layer(channels);
+                let network = compiled(&onnx, InputOptions::default()).unwrap();
+                let in_scale = |figures: &[f32]| -> Vec<f32> {
+                    figures.iter().map(|figure| figure / 255.0).collect()
+                };
+                is_the_layer_on(&network, &in_scale(&mean), &in_scale(&std));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_picture_whose_channels_are_reversed_is_normalised_in_its_own_order() {
+    let sides = [None, Some(6), Some(5), Some(3)];
+    let onnx = Taken::new(data_type::UINT8, &sides).in_floats();
+    let Taken { onnx, last } = onnx;
+    let onnx = onnx.ints("order", &[2, 1, 0]);
+    let reversed = Taken { onnx, last }.through("Gather", "order", &[int("axis", 3)]);
+    let centred = reversed.combined("Sub", &[3], &[103.939, 116.779, 123.68]);
+    let network = compiled(&centred.turned().layer(3), InputOptions::default()).unwrap();
+    let InputForm::Image { mean, .. } = network.input.form else {
+        panic!("{:?}", network.input);
+    };
+    assert_eq!(
+        mean.map(|mean| (mean * 255e3).round()),
+        [123_680.0, 116_779.0, 103_939.0, 0.0]
+    );
+    // The order and the layer.
+    assert_eq!(operators(&network).len(), 2);
+}
+
+#[test]
+fn what_a_normalisation_cannot_say_stays_an_operator() {
+    let picture = || Taken::new(data_type::UINT8, &[None, Some(3), Some(6), Some(5)]).in_floats();
+    let unfit = [
+        // A negative deviation, none, and a mean that would cost the values their bits.
+        picture().combined("Mul", &[], &[-1.0]),
+        picture().combined("Mul", &[3, 1, 1], &[1.0, 0.0, 1.0]),
+        picture().combined("Sub", &[], &[1e5]),
+    ];
+    for taken in unfit {
+        let network = compiled(&taken.layer(3), InputOptions::default()).unwrap();
+        assert_eq!(operators(&network).len(), 2);
+        assert_eq!(
+            network.input.form,
+            InputForm::image(&[0.0; 3], &[1.0 / 255.0; 3])
+        );
+    }
+}
+
+#[test]
+fn what_clients_get_of_a_normalised_picture_stays_an_operator() {
+    let picture = Taken::new(data_type::UINT8, &[None, Some(3), Some(6), Some(5)]);
+    let Taken { onnx, last } = picture.in_floats().combined("Div", &[], &[2.0]);
+    let onnx = onnx.node("Identity", &last, "exit_0", &[]).output("exit_0");
+    let network = compiled(&onnx, InputOptions::default()).unwrap();
+    assert_eq!(
+        network.input.form,
+        InputForm::image(&[0.0; 3], &[1.0 / 255.0; 3])
+    );
+    let values: Vec<f32> = (0..90).map(|at| at as f32).collect();
+    assert_eq!(answered(&network, &[&values])[89], 44.5);
+}
+
+#[test]
+fn a_network_of_floats_that_divides_by_255_is_told_from_one_of_0_to_1() {
+    let onnx = Taken::new(data_type::FLOAT, &SIDES)
+        .combined("Div", &[], &[255.0])
+        .turned()
+        .layer(3);
+    let notes = |input: InputOptions| {
+        let compiled = compile(&onnx.bytes(), Calibration::default(), &with(input)).unwrap();
+        compiled.report.notes
+    };
+    let of_one = notes(normalised(&[0.0], &[1.0]));
+    assert!(of_one.contains(&Note::NearlyBlack), "{of_one:?}");
+    let bytes = || normalised(&BYTES_MEAN, &BYTES_STD);
+    assert!(!notes(bytes()).contains(&Note::NearlyBlack));
+    is_the_layer_on(&compiled(&onnx, bytes()).unwrap(), &[0.0; 3], &[1.0; 3]);
 }
 
 #[test]

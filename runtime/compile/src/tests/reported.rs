@@ -65,7 +65,7 @@ fn records_of_another_network_are_refused() {
 fn heads_that_cost_more_than_the_way_to_the_next_exit_are_pointed_out() {
     // A linear layer of all pixels before a backbone of 3x3 kernels of one channel each.
     let onnx = Onnx::new()
-        .floats("w", &[3, 1, 1, 1])
+        .exactly("w", &[3, 1, 1, 1], vec![-1.0, 0.5, 0.25])
         .node("Conv", "image w", "c", &[int("group", 3)])
         .node("Flatten", "c", "f", &[])
         .floats("large", &[5, 192])

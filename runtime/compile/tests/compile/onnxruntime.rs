@@ -4,10 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_compile::{CompileError, Compiled, Note, Overrides, ParseError, compile_with};
+use punctual_compile::{
+    CompileError, Compiled, IMAGENET_MEAN, IMAGENET_STD, Note, Overrides, ParseError, compile_with,
+};
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
-use punctual_model::reference;
+use punctual_model::{Network, reference};
 
 /// As in `networks/make.py`.
 const IMAGES: usize = 2;
@@ -37,6 +39,18 @@ fn softmax(logits: &mut [f32]) {
     logits.iter_mut().for_each(|logit| *logit /= sum);
 }
 
+/// An image of the file's values as frames are prepared: what the network first does to them is a part of its normalisation.
+fn prepared(network: &Network, image: &[f32]) -> Vec<f32> {
+    let (mean, std) = network.input.form.normalisation();
+    let planes = image.chunks_exact(image.len() / 3).enumerate();
+    let values = planes.flat_map(|(channel, plane)| {
+        let (own_mean, own_std) = (IMAGENET_MEAN[channel], IMAGENET_STD[channel]);
+        let value = move |value: &f32| (value * own_std + own_mean - mean[channel]) / std[channel];
+        plane.iter().map(value)
+    });
+    values.collect()
+}
+
 /// Compares each exit for each image, by the interpreter and by the CPU device's kernels.
 fn agrees(name: &str) -> Compiled {
     let compiled = compiled(name);
@@ -55,7 +69,9 @@ fn agrees(name: &str) -> Compiled {
     let pixels = (3 * HEIGHT * WIDTH) as usize;
     let (images, expected) = data.split_at(IMAGES * pixels);
     assert_eq!(expected.len(), EXITS * IMAGES * CLASSES);
-    let images: Vec<&[f32]> = images.chunks_exact(pixels).collect();
+    let images = images.chunks_exact(pixels);
+    let images: Vec<Vec<f32>> = images.map(|image| prepared(network, image)).collect();
+    let images: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
 
     let close = |engine: &str, index: usize, exit: usize, mut ours: Vec<f32>| {
         let dropped = Note::SoftmaxDropped {

@@ -11,6 +11,7 @@ mod elementwise;
 mod moves;
 mod normalised;
 mod outputs;
+mod pictures;
 mod quantised;
 mod recurrent;
 mod vectors;
@@ -24,6 +25,9 @@ use punctual_compile::schema::{
     ValueInfoProto, data_type,
 };
 use punctual_types::Random;
+
+pub(crate) use pictures::PICTURE;
+pub use pictures::Picture;
 
 /// Most elements of a value, so that thousands of networks can be run.
 const ELEMENTS_MAX: i64 = 3072;
@@ -61,9 +65,11 @@ impl Input {
 }
 
 /// What numbers an input has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Numbers {
     Floats,
+    /// A picture's, as an exporter takes it.
+    Picture(Picture),
     /// Whole numbers from zero to below this.
     Tokens(u64),
 }
@@ -236,7 +242,9 @@ impl Drawing {
             self.draw_tokens(dims);
             return;
         }
-        self.input("x", dims, Numbers::Floats);
+        if !self.draw_picture(&dims) {
+            self.input(PICTURE, dims, Numbers::Floats);
+        }
         let vectors = match self.random.below(8) {
             0..=4 => 0,
             5 | 6 => self.random.within(1, 2),
@@ -257,7 +265,7 @@ impl Drawing {
 
     fn input(&mut self, name: &str, dims: Vec<i64>, numbers: Numbers) {
         let kind = match numbers {
-            Numbers::Floats => data_type::FLOAT,
+            Numbers::Floats | Numbers::Picture(_) => data_type::FLOAT,
             Numbers::Tokens(_) => data_type::INT64,
         };
         let all = [self.batch]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use punctual_compile::schema::attribute::int;
 use punctual_compile::schema::{ValueInfoProto, data_type};
 
-use super::{Drawing, Id};
+use super::{Drawing, Id, Numbers};
 use crate::graph::{keep_needed, needed};
 
 /// Operators between one exit and the next, at least.
@@ -101,8 +101,13 @@ impl Drawing {
                 continue;
             }
             let elements = input.elements() as i64;
+            let name = match input.numbers {
+                // As the network has normalised it, in floats.
+                Numbers::Picture(_) => self.values[0].name.clone(),
+                _ => input.name,
+            };
             let flat = self
-                .node("Flatten", &[&input.name], 1, vec![int("axis", 1)])
+                .node("Flatten", &[&name], 1, vec![int("axis", 1)])
                 .remove(0);
             let weights = self.kernel(&[elements, 1], elements);
             let sum = self.apply("MatMul", &[&flat, &weights], vec![], vec![1]);

@@ -148,7 +148,11 @@ pub(crate) fn input_values<'r>(
             .iter()
             .flat_map(|request| request[at].iter().copied());
         let value: SessionInputValue<'r> = match input.numbers {
-            draw::Numbers::Floats => {
+            draw::Numbers::Picture(picture) if picture.bytes => {
+                let values: Vec<u8> = values.map(|value| value as u8).collect();
+                Tensor::from_array((shape, values))?.into()
+            }
+            draw::Numbers::Floats | draw::Numbers::Picture(_) => {
                 Tensor::from_array((shape, values.collect::<Vec<f32>>()))?.into()
             }
             draw::Numbers::Tokens(_) => {
