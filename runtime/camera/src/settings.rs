@@ -1,4 +1,4 @@
-//! What the driver is told beside the format: frame rate and exposure.
+//! Frame rate and exposure, which the driver is told after the format.
 
 use log::warn;
 use punctual_platform::v4l2::{Capture, CaptureError, Exposure};

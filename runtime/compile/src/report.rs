@@ -268,7 +268,7 @@ fn listed(files: &[PathBuf]) -> String {
 const RANGE_MIN: f32 = 0.05;
 
 impl Note {
-    /// What there is to say of so many operators that became a part of a picture's normalisation.
+    /// The line about operators that became a part of a picture's normalisation.
     fn of_normalisation(operators: usize, input: &InputReport) -> impl Iterator<Item = Self> {
         let ranges = input.std.iter().map(|std| 1.0 / std);
         let is_black = ranges.fold(0.0, f32::max) < RANGE_MIN;

@@ -86,7 +86,7 @@ pub(super) fn control<T>(device: &OwnedFd, call: Call<T>, data: &mut T) -> Resul
     }
 }
 
-/// A call on buffer `index`, which is one piece of memory whatever its kind: what the kernel says of it.
+/// Calls the kernel about buffer `index`, which is one piece of memory with either kind; its answer.
 pub(super) fn control_buffer(
     device: &OwnedFd,
     kind: Kind,
