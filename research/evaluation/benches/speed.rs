@@ -97,6 +97,7 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
             criticality: Criticality::RealTime,
             deadline: Some(Nanos::from_millis(1)),
             period: EVERY.saturating_mul(tasks),
+            burst: 1,
             jitter: Nanos::from_micros(1),
             prepare: Nanos::ZERO,
             mandatory_exit: StageId(stages as u8 - 1),

@@ -69,6 +69,10 @@ pub struct TaskConfig {
     pub deadline: Option<Nanos>,
     /// Least time between two captures (T): the reservation is for one frame in this time.
     pub period: Nanos,
+    /// How many requests may have the same capture time, as the parts of one frame have: the reservation is for so many in
+    /// each period.
+    #[serde(default = "one")]
+    pub burst: u8,
     /// Bound on the time from capture to the prepared input in the request buffer (J): the channel plus the
     /// profiled preparation. Must be less than `deadline`.
     pub jitter: Nanos,
@@ -99,6 +103,10 @@ pub struct TaskConfig {
     pub offload_to: Option<TaskId>,
     /// Whether a newer frame of the same client replaces one that still waits.
     pub delivery: Delivery,
+}
+
+const fn one() -> u8 {
+    1
 }
 
 /// Which answers of a request go to its client, and when. Answers of exits before the mandatory one never do.

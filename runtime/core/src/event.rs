@@ -15,6 +15,13 @@ use crate::time::{Instant, Nanos};
 pub enum Event {
     /// A client submitted a frame. Its port has validated its descriptor; the payload is not read yet.
     Arrived(Arrival),
+    /// With this capture time no more requests come for the task than these, fewer than its [`burst`](crate::TaskConfig::burst).
+    /// They arrive after it.
+    Burst {
+        task: TaskId,
+        captured: Instant,
+        requests: u8,
+    },
     /// The intake wrote the request's input into its request buffer, or could not.
     Prepared {
         /// The request whose input it is.

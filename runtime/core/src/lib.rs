@@ -45,6 +45,7 @@
 //!     criticality: Criticality::RealTime,
 //!     deadline: Some(ms(20)),
 //!     period: ms(33),
+//!     burst: 1,
 //!     jitter: ms(1),
 //!     prepare: Nanos::ZERO,
 //!     mandatory_exit: StageId(0),

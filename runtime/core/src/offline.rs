@@ -1,8 +1,8 @@
 //! The schedulability test at plan time: non-preemptive EDF with sporadic tasks and release
 //! jitter (George, Rivierre and Spuri, 1996; limited preemption: Baruah, 2005).
 //!
-//! For one partition, with C the mandatory work of a task at batch 1, D its deadline, T its
-//! period and J its release jitter:
+//! For one partition, with C the mandatory work of a task at batch 1, that of all requests that may be captured at the
+//! same time, D its deadline, T its period and J its release jitter:
 //!
 //! - `dbf(L) = sum of C_i * max(0, floor((L + J_i - D_i) / T_i) + 1)`: the most mandatory work
 //!   that can be released and due inside a span of length L;
@@ -33,7 +33,7 @@ pub const CHECKPOINTS_MAX: u64 = 4_000_000;
 pub struct Demand {
     /// The task, for the report.
     pub task: TaskId,
-    /// C: mandatory work at batch 1, with the dispatch cost of each of its stages.
+    /// C: mandatory work at batch 1, with the dispatch cost of each of its stages, of as many requests as a burst has.
     pub work: Nanos,
     /// The longest of its mandatory stages, with the dispatch cost.
     pub longest_stage: Nanos,
@@ -234,9 +234,10 @@ pub fn demands(config: &Config, partition: PartitionId) -> Vec<Demand> {
             let cost = |stage: &crate::StageConfig| {
                 stage.times[0].on[partition.index()].budget + config.dispatch_cost
             };
+            let work = stages.iter().fold(Nanos::ZERO, |sum, s| sum + cost(s));
             Demand {
                 task: TaskId(index as u16),
-                work: stages.iter().fold(Nanos::ZERO, |sum, s| sum + cost(s)),
+                work: work.saturating_mul(u64::from(task.burst)),
                 longest_stage: stages.iter().map(cost).max().unwrap_or(Nanos::ZERO),
                 deadline: task
                     .deadline

@@ -219,6 +219,7 @@ mod tests {
             criticality: Criticality::RealTime,
             deadline: None,
             period: Nanos::from_millis(10),
+            burst: 1,
             jitter: Nanos::ZERO,
             prepare: Nanos::ZERO,
             mandatory_exit: StageId(0),

@@ -290,6 +290,7 @@ fn check_task(
     }
     for (what, bound) in [
         ("batch_max", u16::from(task.batch_max)),
+        ("burst", u16::from(task.burst)),
         ("queue_max", task.queue_max),
     ] {
         if bound == 0 {
@@ -399,7 +400,8 @@ fn check_times(
 pub(crate) fn reserved_buffers(task: &TaskConfig) -> u64 {
     match task.deadline {
         Some(deadline) if task.reserved => {
-            offline::buffers_reserved(deadline, task.jitter, task.period)
+            let each = offline::buffers_reserved(deadline, task.jitter, task.period);
+            each.saturating_mul(u64::from(task.burst))
         }
         _ => 0,
     }

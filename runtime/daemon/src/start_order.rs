@@ -82,6 +82,7 @@ mod tests {
             criticality,
             deadline: None,
             period: Nanos::ZERO,
+            burst: 1,
             jitter: Nanos::ZERO,
             prepare: Nanos::ZERO,
             mandatory_exit: StageId(mandatory_exit),

@@ -109,6 +109,7 @@ impl Flows {
             | Event::Tick
             | Event::Drain
             | Event::Shed { .. }
+            | Event::Burst { .. }
             | Event::Starved { .. }
             | Event::Readiness(_) => Vec::new(),
         }

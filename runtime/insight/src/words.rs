@@ -26,6 +26,7 @@ pub(crate) const fn event(event: &Event) -> &'static str {
         Event::Tick => "tick",
         Event::Drain => "drain",
         Event::Shed { .. } => "shed",
+        Event::Burst { .. } => "burst",
         Event::Starved { .. } => "starved",
         Event::Readiness(_) => "readiness",
     }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use punctual_core::{
-    Action, Actions, Config, ConfigError, Event, PolicySpec, Scheduler, StateError,
+    Action, Actions, Arrival, Config, ConfigError, Event, PolicySpec, Scheduler, StateError,
 };
 
 use crate::entry::{Entry, Step};
@@ -169,7 +169,9 @@ fn guarded<T>(take: impl FnOnce() -> T) -> Option<T> {
 /// Whether an event names only what the plan has. Requests and actions that it does not have are stale to the scheduler.
 fn is_of(event: &Event, config: &Config) -> bool {
     match event {
-        Event::Arrived(arrival) => arrival.task.index() < config.tasks.len(),
+        Event::Arrived(Arrival { task, .. }) | Event::Burst { task, .. } => {
+            task.index() < config.tasks.len()
+        }
         Event::Starved { partition, .. } => partition.index() < config.partitions.len(),
         Event::Readiness(readiness) => readiness.model.index() < config.models.len(),
         _ => true,

@@ -95,6 +95,7 @@ fn task(index: usize) -> TaskConfig {
         criticality: Criticality::RealTime,
         deadline: Some(SLO),
         period: Nanos::new(1),
+        burst: 1,
         jitter: Nanos::ZERO,
         prepare: Nanos::ZERO,
         mandatory_exit: StageId(0),

@@ -110,7 +110,10 @@ impl<N: Nature> Environment<N> {
     }
 
     fn enter(&mut self, at: Instant, event: Event) -> Moment {
-        let from_client = matches!(event, Event::Arrived(_) | Event::Prepared { .. });
+        let from_client = matches!(
+            event,
+            Event::Arrived(_) | Event::Burst { .. } | Event::Prepared { .. }
+        );
         let key = (at, !from_client, self.scheduled);
         self.scheduled += 1;
         self.agenda.insert(key, event);

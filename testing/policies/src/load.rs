@@ -166,6 +166,7 @@ fn task(index: usize, period: Nanos) -> TaskConfig {
         criticality,
         deadline,
         period,
+        burst: 1,
         jitter: Nanos::from_micros(500),
         prepare: PREPARATION,
         mandatory_exit: StageId((index % 2) as u8),

@@ -136,6 +136,7 @@ fn task(
         },
         deadline: deadline.then(|| us(random.within(2_000, 60_000))),
         period: us(random.within(1_000, 20_000)),
+        burst: 1,
         jitter: us(random.within(0, 1_000)),
         prepare: us(random.within(0, 200)),
         mandatory_exit,

@@ -53,6 +53,7 @@ pub fn task(model: u16, deadline: u64) -> TaskConfig {
         criticality: Criticality::RealTime,
         deadline: Some(Nanos::from_millis(deadline)),
         period: Nanos::from_millis(deadline),
+        burst: 1,
         jitter: Nanos::ZERO,
         prepare: Nanos::ZERO,
         mandatory_exit: StageId(0),

@@ -250,6 +250,7 @@ impl Task {
             criticality: Criticality::RealTime,
             deadline: Some(deadline),
             period,
+            burst: 1,
             jitter: Nanos::ZERO,
             prepare: Nanos::ZERO,
             mandatory_exit: StageId(0),

@@ -78,6 +78,7 @@ pub fn task(name: &str, criticality: Criticality, period: u64) -> Task {
             criticality,
             deadline: real_time.then_some(ms(20)),
             period: ms(period),
+            burst: 1,
             jitter: ms(1),
             prepare: Nanos::from_micros(500),
             mandatory_exit: StageId(0),
@@ -174,6 +175,7 @@ impl Source for Cameras {
             captured: at,
             deadline: None,
             egress: Nanos::ZERO,
+            announces: None,
             tag: 0,
             known: None,
         })

@@ -192,8 +192,22 @@ impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
             }
             Next::Submitted => {
                 let submission = self.clients.submitted(self.now)?;
-                Some(self.arrival(&submission))
+                let arrival = self.arrival(&submission);
+                Some(match submission.announces {
+                    Some(requests) => self.announced(&submission, requests, arrival),
+                    None => arrival,
+                })
             }
+        }
+    }
+
+    /// How many requests have one capture time, before the first of them.
+    fn announced(&mut self, submission: &Submission, requests: u8, first: Event) -> Event {
+        self.told.push_front((self.now, first));
+        Event::Burst {
+            task: submission.task,
+            captured: submission.captured.min(self.now),
+            requests,
         }
     }
 

@@ -150,6 +150,7 @@ fn read_task(
     let batch = BATCH_MAX as u64;
     config.batch_max = whole("batch_max", batch, 1, batch) as u8;
     config.queue_max = whole("queue_depth", 64, 1, 65_535) as u16;
+    config.burst = whole("burst", 1, 1, batch) as u8;
     config.weight = whole("weight", 1, 1, 65_535) as u16;
     task.clients = whole("clients", 1, 1, 65_535) as u16;
     config.answers = s
@@ -161,6 +162,11 @@ fn read_task(
     };
     config.prepare = micros("prepare_us");
     config.jitter = micros("jitter_us");
+    let most = config.burst;
+    if most > 1 {
+        let of = Box::new(task.pattern);
+        task.pattern = Pattern::Parts { of, most };
+    }
     task
 }
 

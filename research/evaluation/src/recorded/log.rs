@@ -249,7 +249,11 @@ impl Reader<'_> {
                 }
             }
             Event::Readiness(said) => self.log.readiness.push((now, *said)),
-            Event::Arrived(_) | Event::Tick | Event::Drain | Event::Starved { .. } => {}
+            Event::Arrived(_)
+            | Event::Burst { .. }
+            | Event::Tick
+            | Event::Drain
+            | Event::Starved { .. } => {}
         }
     }
 

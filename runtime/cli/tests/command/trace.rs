@@ -27,6 +27,7 @@ fn config() -> Config {
         criticality: Criticality::RealTime,
         deadline: Some(ms(30)),
         period: ms(33),
+        burst: 1,
         jitter: ms(2),
         prepare: ms(1),
         mandatory_exit: StageId(0),

@@ -8,6 +8,7 @@ use crate::ids::{StageId, TaskId};
 use crate::punctual::Punctual;
 use crate::punctual::lifecycle::requests::Request;
 use crate::punctual::lifecycle::{Grant, Joins};
+use crate::punctual::reservations::Allowance;
 use crate::punctual::slack::{Candidate, SlackScan};
 use crate::punctual::utilization::Voluntary;
 use crate::punctual::view::{Shared, View};
@@ -128,21 +129,18 @@ impl Admission<'_> {
         // A frame that took longer than J to prepare has a stamp after its capture. Then its deadline is
         // earlier than the reserved one, and it must pass the test.
         let stamp = request.captured.max(now - table.jitter);
-        let next = self.view.reservations.next(request.task);
-        let conforms = table.guaranteed && stamp >= next;
+        let allowance = self.view.reservations.allowance(request.task);
+        let conforms = table.guaranteed && allowance.admits(request.captured, stamp);
         let own_due = table.own_due().map(|d| stamp + d);
-        // The next place in the period counts from the capture, not from the readiness. So a frame that
-        // comes late takes no reservation from later frames that are on time (docs/decisions/0004).
-        let place = request.captured.max(next);
         if conforms && own_due.is_some_and(|own_due| request.due >= own_due) {
             // It asks for no more than was reserved. The work moves from F to W at the same deadline or a
             // later one, so SAFE holds without a test.
             return Ok(Grant {
-                next: Some(place + table.period),
+                after: Some(allowance.used(request.captured, table)),
                 joins: Joins::new(),
             });
         }
-        // A conforming request is no extra: F counts its work already, so the test below moves `next`.
+        // A conforming request is no extra: F counts its work already, so the test below uses the reservation.
         let mut candidate = self.view.candidate(request.task, request.due);
         let free = self.view.free_from();
         // As an extra first: then the reservation remains for a later frame.
@@ -150,18 +148,21 @@ impl Admission<'_> {
             && !self.view.share_is_spent(Voluntary::Extras)
             && let Some(joins) = self.fits(&candidate, free)
         {
-            return Ok(Grant { next: None, joins });
+            return Ok(Grant { after: None, joins });
         }
         // Two kinds of requests may use the reservation if they pass the test together with the reservations
         // after them. The first has an earlier deadline than the reserved one: the client set it, or the
         // preparation took longer than J. The second belongs to a task in debt for an overrun, and was
         // captured at its period, so that it got a reserved buffer. Its own `next` lies in the future.
-        let place = if conforms { place } else { request.captured };
         if conforms || table.guaranteed && request.holds_reserved_buffer {
-            candidate.next = Some(place + table.period);
+            candidate.after = Some(if conforms {
+                allowance.used(request.captured, table)
+            } else {
+                Allowance::begun(request.captured, table)
+            });
             if let Some(joins) = self.fits(&candidate, free) {
-                let next = candidate.next;
-                return Ok(Grant { next, joins });
+                let after = candidate.after;
+                return Ok(Grant { after, joins });
             }
         }
         Err(Rejection::NoSlack)
@@ -194,7 +195,7 @@ impl View<'_> {
             due,
             row: self.tables.row_of(table, StageId(0)),
             batch_max: table.batch_max,
-            next: None,
+            after: None,
         }
     }
 }

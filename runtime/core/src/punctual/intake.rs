@@ -68,6 +68,15 @@ impl Punctual {
         });
     }
 
+    /// The rest of a task's reservation in this period is free for others.
+    pub(super) fn announced(&mut self, task: TaskId, captured: Instant, requests: u8) {
+        let table = self.tables.task(task);
+        self.partitions[table.partition.index()].mark_dirty();
+        let captured = captured.min(self.now);
+        self.reservations
+            .announce(task, table, captured, requests, self.now);
+    }
+
     /// The intake reports the end of a preparation. The analysis calls this instant the release
     /// (docs/decisions/0004): only now can the request run.
     pub(super) fn prepared(
@@ -146,8 +155,8 @@ impl Punctual {
                 self.life.finish(buffer, Verdict::Rejected(reason), actions);
             }
             Ok(grant) => {
-                if let Some(next) = grant.next {
-                    self.reservations.use_reservation(request.task, next);
+                if let Some(after) = grant.after {
+                    self.reservations.use_reservation(request.task, after);
                 }
                 self.life.promise(buffer, &grant, &self.tables);
                 // Only after the promise: an older frame stays unless a newer one is certain to run.

@@ -20,7 +20,7 @@
 
 use crate::event::Arrival;
 use crate::ids::TaskId;
-use crate::punctual::lifecycle::requests::Request;
+use crate::punctual::lifecycle::requests::{Newer, Request};
 use crate::punctual::view::View;
 use crate::time::Instant;
 
@@ -38,11 +38,11 @@ impl View<'_> {
     /// waits when the frame is prepared.
     pub fn would_replace_older(&self, task: TaskId, arrival: &Arrival, due: Instant) -> bool {
         let mut older = self.queues.mandatory().iter().filter(|job| job.due <= due);
-        let (client, origin) = (arrival.ticket.client, arrival.task);
-        self.tables.task(origin).latest
+        let newer = Newer::arriving(arrival, task, self.tables);
+        self.tables.task(arrival.task).latest
             && older.any(|job| {
                 let request = self.life.requests.get(job.buffer);
-                !job.running && request.can_be_replaced(client, origin, task)
+                !job.running && request.can_be_replaced(&newer)
             })
     }
 
@@ -53,13 +53,13 @@ impl View<'_> {
         if !self.tables.task(request.origin).latest || self.now + table.work() > request.due {
             return None;
         }
-        let (client, origin) = (request.ticket.client, request.origin);
+        let newer = Newer::of(request, self.tables);
         let at = self.queues.mandatory().iter().position(|job| {
             let older = self.life.requests.get(job.buffer);
             // The newer frame accepts the promised deadline only if its own is no earlier.
             job.due <= request.due
                 && !job.running
-                && older.can_be_replaced(client, origin, request.task)
+                && older.can_be_replaced(&newer)
                 && older.order < request.order
         })?;
         let (own, captured) = (request.task, request.captured);
@@ -75,8 +75,14 @@ impl View<'_> {
     pub fn best_effort_order(&self, request: &Request) -> u64 {
         let latest = self.tables.task(request.origin).latest;
         let jobs = self.queues.best_effort().iter();
-        let mut older = jobs
-            .filter(|job| latest && self.life.requests.get(job.buffer).is_superseded_by(request));
+        let mut older = jobs.filter(|job| {
+            latest
+                && self
+                    .life
+                    .requests
+                    .get(job.buffer)
+                    .is_superseded_by(request, self.tables)
+        });
         older.next().map_or(request.order, |job| job.order)
     }
 }

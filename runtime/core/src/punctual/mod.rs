@@ -248,6 +248,11 @@ impl Punctual {
     fn apply(&mut self, event: &Event, actions: &mut Actions) {
         match event {
             Event::Arrived(arrival) => self.arrived(arrival, actions),
+            Event::Burst {
+                task,
+                captured,
+                requests,
+            } => self.announced(*task, *captured, *requests),
             Event::Prepared { request, ready, .. } => self.prepared(*request, *ready, actions),
             Event::Finished(finished) => self.finished(finished, actions),
             Event::NotRun { action } => self.not_finished(*action, Note::NotRun, actions),

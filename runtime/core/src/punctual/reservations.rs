@@ -1,4 +1,4 @@
-//! The reservations: for each reserved task, the earliest stamp that its next conforming request may have.
+//! The reservations: for each reserved task, which conforming requests may still come.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,104 @@ use crate::ids::TaskId;
 use crate::punctual::tables::TaskTable;
 use crate::time::{Instant, Nanos};
 
+/// Which conforming requests a task may still have: a burst in each period, whose requests have one capture time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// The earliest stamp of the first request of the next burst (`next` in docs/proof.md).
+    next: Instant,
+    /// The capture time of the last burst.
+    captured: Instant,
+    /// How many of its requests are still to come, at most.
+    left: u8,
+}
+
+/// Requests of a burst that may still come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    pub captured: Instant,
+    pub requests: u8,
+}
+
+impl Allowance {
+    /// That of a task whose last burst has the first of its requests.
+    pub fn begun(captured: Instant, table: &TaskTable) -> Self {
+        Self {
+            next: captured + table.period,
+            captured,
+            left: table.burst - 1,
+        }
+    }
+
+    pub const fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Whether a request conforms that was captured then and has this stamp.
+    pub fn admits(&self, captured: Instant, stamp: Instant) -> bool {
+        stamp >= self.next || self.is_of_last_burst(captured)
+    }
+
+    fn is_of_last_burst(&self, captured: Instant) -> bool {
+        self.left > 0 && captured == self.captured
+    }
+
+    /// What is left of it after such a request.
+    #[must_use]
+    pub fn used(self, captured: Instant, table: &TaskTable) -> Self {
+        if self.is_of_last_burst(captured) {
+            return Self {
+                left: self.left - 1,
+                ..self
+            };
+        }
+        // The next place in the period counts from the capture, not from the readiness. So a frame that
+        // comes late takes no reservation from later frames that are on time (docs/decisions/0004).
+        Self {
+            next: captured.max(self.next) + table.period,
+            ..Self::begun(captured, table)
+        }
+    }
+
+    /// What is left of it if a burst has this many requests and no more. One that may not begin now changes nothing, nor does one
+    /// that was captured too early for its place in the period: its requests are tested.
+    fn announced(self, captured: Instant, requests: u8, table: &TaskTable, now: Instant) -> Self {
+        if self.is_of_last_burst(captured) {
+            return Self {
+                left: self.left.min(requests),
+                ..self
+            };
+        }
+        if captured < self.next || captured < now - table.jitter {
+            return self;
+        }
+        Self {
+            left: requests.min(table.burst),
+            ..Self::begun(captured, table)
+        }
+    }
+
+    /// What may still come of the last burst without a test: a request whose preparation takes longer than the jitter is tested.
+    pub fn rest(&self, table: &TaskTable, now: Instant) -> Option<Rest> {
+        let rest = Rest {
+            captured: self.captured,
+            requests: self.left,
+        };
+        (self.left > 0 && self.captured + table.jitter >= now).then_some(rest)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Reserved {
-    /// The earliest stamp of its next conforming request (`next` in docs/proof.md).
-    next: Instant,
+    allowance: Allowance,
     /// The same at arrival, where it decides only about reserved buffers.
-    next_arrival: Instant,
+    at_arrival: Allowance,
     /// When its reservation has made up for its last overrun.
     in_debt_until: Instant,
 }
 
 /// The reservations of all tasks.
 ///
-/// Promises: `next` moves to an earlier time only for a request that was tested with the earlier
+/// Promises: what a task may still have moves to an earlier time only for a request that was tested with the earlier
 /// time, so F never rises without a test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reservations {
@@ -39,12 +124,11 @@ impl Reservations {
         }
     }
 
-    /// The earliest stamp of a task's next conforming request.
-    pub fn next(&self, task: TaskId) -> Instant {
-        self.tasks[task.index()].next
+    pub fn allowance(&self, task: TaskId) -> Allowance {
+        self.tasks[task.index()].allowance
     }
 
-    /// Whether a frame conforms: its stamp is no earlier than its task's reservation allows.
+    /// Whether a frame conforms to its task's reservation.
     pub fn conforms_at(
         &self,
         task: TaskId,
@@ -52,12 +136,13 @@ impl Reservations {
         captured: Instant,
         now: Instant,
     ) -> bool {
-        stamp(table, captured, now) >= self.next(task)
+        let allowance = &self.tasks[task.index()].allowance;
+        allowance.admits(captured, stamp(table, captured, now))
     }
 
-    /// Uses a reservation: the stamp of the next conforming request is `next` or later.
-    pub fn use_reservation(&mut self, task: TaskId, next: Instant) {
-        self.tasks[task.index()].next = next;
+    /// Uses a reservation: `after` is what a conforming request leaves of it.
+    pub fn use_reservation(&mut self, task: TaskId, after: Allowance) {
+        self.tasks[task.index()].allowance = after;
     }
 
     /// Whether an arriving frame may take one of the buffers reserved for its task. This is decided
@@ -70,7 +155,8 @@ impl Reservations {
         captured: Instant,
         now: Instant,
     ) -> bool {
-        stamp(table, captured, now) >= self.tasks[task.index()].next_arrival
+        let allowance = &self.tasks[task.index()].at_arrival;
+        allowance.admits(captured, stamp(table, captured, now))
     }
 
     /// Records that an arriving frame takes one of the buffers reserved for its task.
@@ -78,7 +164,26 @@ impl Reservations {
         let reserved = &mut self.tasks[task.index()];
         // Counted from its capture, even if it came late. Otherwise one late frame would shift the whole
         // period, and the next frame, on time, would come too early (decision 4).
-        reserved.next_arrival = captured.max(reserved.next_arrival) + table.period;
+        reserved.at_arrival = reserved.at_arrival.used(captured, table);
+    }
+
+    /// Records how many requests have this capture time, before the first of them arrives.
+    pub fn announce(
+        &mut self,
+        task: TaskId,
+        table: &TaskTable,
+        captured: Instant,
+        requests: u8,
+        now: Instant,
+    ) {
+        let Reserved {
+            allowance,
+            at_arrival,
+            ..
+        } = &mut self.tasks[task.index()];
+        for kept in [allowance, at_arrival] {
+            *kept = kept.announced(captured, requests, table, now);
+        }
     }
 
     /// `next += overrun / U`, with U = C/T. The task has no conforming request until its own share of the
@@ -96,12 +201,13 @@ impl Reservations {
         }
         // Rounded up and saturating: a longer debt is safe, as it only lowers F.
         let wide = u128::from(overrun.as_nanos()) * u128::from(table.period.as_nanos());
-        let delay = wide.div_ceil(u128::from(table.work().as_nanos().max(1)));
+        let delay = wide.div_ceil(u128::from(table.reserved_work().as_nanos().max(1)));
         let delay = Nanos::new(u64::try_from(delay).unwrap_or(u64::MAX));
         let reserved = &mut self.tasks[task.index()];
+        let allowance = &mut reserved.allowance;
         // Counted from the earliest stamp that can still come: a `next` in the past would absorb the debt.
-        reserved.next = reserved.next.max(now - table.jitter) + delay;
-        reserved.in_debt_until = reserved.next;
+        allowance.next = allowance.next.max(now - table.jitter) + delay;
+        reserved.in_debt_until = allowance.next;
     }
 
     /// Whether the task still makes up for an overrun. Its requests are dropped before other reserved ones.

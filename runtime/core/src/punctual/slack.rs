@@ -14,6 +14,7 @@
 use crate::bounded::List;
 use crate::ids::TaskId;
 use crate::punctual::lifecycle::queues::MandatoryJob;
+use crate::punctual::reservations::Allowance;
 use crate::punctual::tables::{Row, TaskTable};
 use crate::time::{Instant, Nanos};
 
@@ -52,8 +53,7 @@ struct Step {
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation<'a> {
     pub table: &'a TaskTable,
-    /// The earliest stamp that the task's next conforming request may have.
-    pub next: Instant,
+    pub allowance: Allowance,
 }
 
 /// A request that is tested before the policy promises its deadline.
@@ -64,9 +64,8 @@ pub struct Candidate {
     /// The row of its first stage, which a joint promise would share.
     pub row: Row,
     pub batch_max: u8,
-    /// The earliest stamp of its task's next conforming request, if the candidate uses the reservation;
-    /// `None`: the candidate leaves that stamp as it is.
-    pub next: Option<Instant>,
+    /// Which conforming requests its task may have after it, if it uses the reservation; `None`: those that it may have now.
+    pub after: Option<Allowance>,
 }
 
 /// The points of the last scan, by rising time, and the scratch memory of a scan.
@@ -80,7 +79,8 @@ pub struct SlackScan {
 impl SlackScan {
     /// Allocates for at most `pending` requests and `tasks` reserved tasks.
     pub fn new(pending: usize, tasks: usize) -> Self {
-        let steps = tasks * steps_each(tasks);
+        // And what is left of a burst.
+        let steps = tasks * (1 + steps_each(tasks));
         Self {
             // One point for each pending request, one for the candidate, one for each exact step.
             points: List::with_capacity(pending + 1 + steps),
@@ -155,18 +155,25 @@ impl SlackScan {
     /// The exact steps of all reserved tasks, by rising time.
     fn lay_out_steps<'a>(&mut self, now: Instant, reserved: impl Iterator<Item = Reservation<'a>>) {
         self.steps.clear();
-        for Reservation { table, next } in reserved {
+        for Reservation { table, allowance } in reserved {
             let Some(deadline) = table.own_due() else {
                 continue;
             };
+            if let Some(rest) = allowance.rest(table, now) {
+                self.steps.push(Step {
+                    at: rest.captured + deadline,
+                    work: table.work().saturating_mul(u64::from(rest.requests)),
+                    slope: 0,
+                });
+            }
             // nd: the earliest deadline that a request released from now on can have. A stamp is never
             // older than the jitter, so no later request can use an earlier `next`.
-            let mut at = next.max(now - table.jitter) + deadline;
+            let mut at = allowance.next().max(now - table.jitter) + deadline;
             for step in 1..=self.steps_each {
                 let last = step == self.steps_each;
                 self.steps.push(Step {
                     at,
-                    work: table.work(),
+                    work: table.reserved_work(),
                     // The line begins at the last exact step. Before it, the steps are the demand.
                     slope: if last { table.slope } else { 0 },
                 });

@@ -93,6 +93,7 @@ pub struct TaskTable {
     /// D less the egress bound.
     own_due: Option<Nanos>,
     pub period: Nanos,
+    pub burst: u8,
     pub jitter: Nanos,
     pub prepare: Nanos,
     pub mandatory_exit: StageId,
@@ -152,9 +153,14 @@ impl TaskTable {
         self.own_due
     }
 
-    /// All mandatory work (C).
+    /// All mandatory work of a request.
     pub fn work(&self) -> Nanos {
         self.work_left[0]
+    }
+
+    /// That of all requests of a period (C).
+    pub fn reserved_work(&self) -> Nanos {
+        self.work().saturating_mul(u64::from(self.burst))
     }
 }
 
@@ -218,6 +224,7 @@ impl Tables {
                 deadline: task.deadline,
                 own_due: task.deadline.map(|d| d.saturating_sub(config.egress_bound)),
                 period: task.period,
+                burst: task.burst,
                 jitter: task.jitter,
                 prepare: task.prepare,
                 mandatory_exit: task.mandatory_exit,
@@ -442,7 +449,8 @@ impl Tables {
                 task.work_left[stage] = left;
             }
             let period = u128::from(task.period.as_nanos().max(1));
-            let slope = (u128::from(left.as_nanos()) << 32).div_ceil(period);
+            let work = task.reserved_work();
+            let slope = (u128::from(work.as_nanos()) << 32).div_ceil(period);
             task.slope = u64::try_from(slope).unwrap_or(u64::MAX);
             task.guaranteed = task.guaranteed_levels >> level & 1 == 1;
         }
@@ -507,7 +515,8 @@ impl Tables {
                 };
                 let mandatory = 0..=task.mandatory_exit.index();
                 demand.longest_stage = mandatory.clone().map(cost).max().unwrap_or(Nanos::ZERO);
-                demand.work = mandatory.map(cost).fold(Nanos::ZERO, |sum, c| sum + c);
+                let work = mandatory.map(cost).fold(Nanos::ZERO, |sum, c| sum + c);
+                demand.work = work.saturating_mul(u64::from(task.burst));
             }
             while offline::test(&demands, preemption).outcome.is_err() {
                 let Some(dropped) = demands.iter_mut().filter(|d| d.reserved).min_by_key(|d| {

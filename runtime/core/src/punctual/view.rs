@@ -138,9 +138,9 @@ impl View<'_> {
         );
         let pending_only =
             candidate.is_some() && self.ablations.has(Ablation::PendingOnlyAdmission);
-        // F must hold with the `next` that the promise would set. With the present one, a promise that
+        // F must hold with what the promise would leave of the reservation. With the present one, a promise that
         // moves `next` to an earlier time would raise F without a test (docs/proof.md, "Guarantee").
-        let tested = candidate.and_then(|(candidate, _)| Some((candidate.task, candidate.next?)));
+        let tested = candidate.and_then(|(candidate, _)| Some((candidate.task, candidate.after?)));
         let reserved = if pending_only {
             &[][..]
         } else {
@@ -150,9 +150,9 @@ impl View<'_> {
         let reserved = reserved.filter(|(_, table)| table.guaranteed);
         let reserved = reserved.map(|(task, table)| Reservation {
             table,
-            next: match tested {
+            allowance: match tested {
                 Some((candidate_task, after)) if candidate_task == task => after,
-                _ => self.reservations.next(task),
+                _ => self.reservations.allowance(task),
             },
         });
         let candidate = candidate.map(|(candidate, work)| (candidate.due, work));

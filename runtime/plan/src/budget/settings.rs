@@ -147,6 +147,7 @@ fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
         deadline: task.deadline,
         // Nothing is promised to a best-effort task, so its period is of no account.
         period: task.period.unwrap_or(SPAN_MAX),
+        burst: 1,
         jitter: arrival.jitter(),
         prepare: arrival.prepare,
         mandatory_exit: StageId(task.mandatory_exit),
@@ -165,7 +166,10 @@ fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
 /// Places that must be kept for a task's promised frames.
 pub(crate) fn kept(task: &Task, config: &TaskConfig) -> u64 {
     match task.promise().filter(|_| task.reserved) {
-        Some((period, deadline)) => offline::buffers_reserved(deadline, config.jitter, period),
+        Some((period, deadline)) => {
+            let bursts = offline::buffers_reserved(deadline, config.jitter, period);
+            bursts * u64::from(config.burst)
+        }
         None => 0,
     }
 }

@@ -185,7 +185,7 @@ impl<R: BaselineRules> Baseline<R> {
                 }
             }
             Event::ClientGone { client } => self.client_gone(*client, actions),
-            Event::Tick => {}
+            Event::Burst { .. } | Event::Tick => {}
             Event::Drain => self.runner.draining = true,
             Event::Shed { hold } => self.hold_best_effort(*hold, actions),
             Event::Starved { partition, starved } => {

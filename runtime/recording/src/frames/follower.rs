@@ -162,7 +162,7 @@ impl Follower {
             }
             Event::Loaded { action, measured } => self.loaded(*action, Some(*measured), sink),
             Event::ClientGone { client } => self.note(What::ClientGone { client: *client }, sink),
-            Event::Tick => {}
+            Event::Burst { .. } | Event::Tick => {}
             Event::Drain => self.note(What::Drain, sink),
             Event::Shed { hold } => self.note(What::Shed { hold: *hold }, sink),
             Event::Starved { partition, starved } => {

@@ -6,6 +6,7 @@
 mod admission;
 mod arrivals;
 mod best_effort;
+mod bursts;
 mod demotion;
 mod depth;
 mod each_exit;

@@ -132,6 +132,7 @@ impl Source for Arrivals {
             captured: intended,
             deadline: due.deadline.map(|deadline| intended + deadline),
             egress: Nanos::ZERO,
+            announces: due.announces,
             tag: u64::from(task) << SEQUENCE_BITS | sequence,
             known: None,
         })

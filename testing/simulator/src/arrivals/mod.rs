@@ -38,6 +38,8 @@ pub struct Submission {
     pub deadline: Option<Instant>,
     /// How long answers take to its client, as its port has measured.
     pub egress: Nanos,
+    /// The first of so many with its capture time, if that is known.
+    pub announces: Option<u8>,
     /// The source's own name for it.
     pub tag: u64,
     /// What is known beforehand of a frame that was recorded.

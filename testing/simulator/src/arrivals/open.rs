@@ -4,7 +4,9 @@ use punctual_core::Nanos;
 use punctual_types::Random;
 
 use super::Pattern;
-use super::generators::{Collected, Generator, Groups, Periodic, Recording, Renewal, Shared};
+use super::generators::{
+    Collected, Generator, Groups, Parts, Periodic, Recording, Renewal, Shared,
+};
 use super::minutes::Minutes;
 
 /// A request to come. Times are in nanoseconds since the start of the run.
@@ -14,6 +16,8 @@ pub(super) struct Due {
     pub(super) submitted: u64,
     /// Relative to `intended`.
     pub(super) deadline: Option<Nanos>,
+    /// The first of so many requests with its capture time.
+    pub(super) announces: Option<u8>,
 }
 
 impl Due {
@@ -22,6 +26,7 @@ impl Due {
             intended: at,
             submitted: at,
             deadline: None,
+            announces: None,
         }
     }
 }
@@ -94,6 +99,10 @@ fn generator(
         } => {
             let stream = Open::new(of, load, end, random.clone())?;
             Box::new(Collected::new(*window, deadlines, stream))
+        }
+        Pattern::Parts { of, most } => {
+            let stream = Open::new(of, load, end, random.clone())?;
+            Box::new(Parts::new(stream, *most))
         }
         Pattern::Shared {
             total_hz,

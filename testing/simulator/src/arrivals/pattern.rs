@@ -52,6 +52,12 @@ pub enum Pattern {
         /// An open-loop pattern.
         of: Box<Pattern>,
     },
+    /// Frames as `of` brings them, each of 1 to `most` requests with its capture time. How many there are is known beforehand.
+    Parts {
+        /// An open-loop pattern.
+        of: Box<Pattern>,
+        most: u8,
+    },
     /// One request open at all times, whatever the load factor: DISB's best-effort clients.
     Continuous,
     /// Recorded times; the load factor plays them faster.
@@ -131,8 +137,10 @@ pub enum PatternError {
     /// A recording that repeats before it ended.
     #[error("the trace repeats after {span}, but its last entry is at {last}; lengthen the span")]
     TraceSpan { span: Nanos, last: Nanos },
-    /// Requests are collected that answers bring.
-    #[error("only an open-loop pattern can be collected: no closed loop, dependent or query")]
+    /// Requests are collected, or repeated, that answers bring.
+    #[error(
+        "only an open-loop pattern can be collected or have parts: no closed loop, dependent or query"
+    )]
     CollectedReaction,
     /// More tasks to wait for than there are bits.
     #[error("{found} tasks to wait for; 1 to 64 are possible")]
@@ -171,6 +179,13 @@ impl Pattern {
                 }
                 let length = window.as_nanos() as f64;
                 number("window (ns)", length, "at least 1000", 1e3..=1e18)?;
+                of.check()
+            }
+            Self::Parts { of, most } => {
+                if of.reacts() {
+                    return Err(PatternError::CollectedReaction);
+                }
+                number("most", f64::from(*most), "at least 1", 1.0..=255.0)?;
                 of.check()
             }
             Self::Trace { entries, span } => check_trace(entries, *span),
@@ -221,6 +236,7 @@ impl Pattern {
             | Self::Gamma { rate_hz, .. }
             | Self::Minutes { rate_hz, .. } => Some(*rate_hz),
             Self::Collected { of, .. } => of.rate_hz(),
+            Self::Parts { of, most } => Some(of.rate_hz()? * (1.0 + f64::from(*most)) / 2.0),
             Self::Bursts(bursts) => {
                 let mean = bursts.median * (bursts.sigma * bursts.sigma / 2.0).exp();
                 Some(bursts.groups_hz * mean.min(f64::from(bursts.most)))

@@ -191,6 +191,11 @@ impl Auditor {
                     }
                 }
             }
+            Event::Burst {
+                task,
+                captured,
+                requests,
+            } => self.claims.announced(*task, *captured, *requests),
             Event::Tick => {}
             Event::Drain => self.draining = true,
             Event::Shed { hold } => self.shedding = *hold,
@@ -405,4 +410,5 @@ fn kept(task: &TaskConfig) -> usize {
     usize::try_from(periods)
         .unwrap_or(usize::MAX)
         .saturating_add(1)
+        .saturating_mul(usize::from(task.burst))
 }

@@ -51,6 +51,10 @@ struct Domain {
 struct Contract {
     regular: bool,
     last_captured: Option<Instant>,
+    /// How many frames had that capture time.
+    of_last: u8,
+    /// A capture time, and how many frames were said to have it.
+    announced: Option<(Instant, u8)>,
     last_prepared: Option<Instant>,
 }
 
@@ -79,6 +83,8 @@ impl Claims {
         let contract = Contract {
             regular: true,
             last_captured: None,
+            of_last: 0,
+            announced: None,
             last_prepared: None,
         };
         Self {
@@ -175,13 +181,31 @@ impl Claims {
         own_deadline: bool,
     ) -> bool {
         let contract = &mut self.contracts[id.index()];
-        let spaced = contract
-            .last_captured
-            .is_none_or(|last| last + task.period <= captured);
+        let is_of_burst = contract.last_captured == Some(captured);
+        contract.of_last = if is_of_burst {
+            contract.of_last.saturating_add(1)
+        } else {
+            1
+        };
+        let spaced = if is_of_burst {
+            let announced = contract.announced.filter(|(at, _)| *at == captured);
+            contract.of_last <= announced.map_or(task.burst, |(_, most)| most.min(task.burst))
+        } else {
+            let last = contract.last_captured;
+            last.is_none_or(|last| last + task.period <= captured)
+        };
         let in_time = now + task.prepare <= captured + task.jitter;
         contract.last_captured = contract.last_captured.max(Some(captured));
         contract.regular &= spaced;
         task.reserved && contract.regular && in_time && !own_deadline
+    }
+
+    /// How many frames have a capture time. What was said first counts.
+    pub(super) fn announced(&mut self, id: TaskId, captured: Instant, requests: u8) {
+        let contract = &mut self.contracts[id.index()];
+        if contract.announced.is_none_or(|(at, _)| at != captured) {
+            contract.announced = Some((captured, requests));
+        }
     }
 
     /// Whether a frame that kept to the contract so far was prepared as the contract says.
@@ -193,7 +217,9 @@ impl Claims {
         captured: Instant,
     ) -> bool {
         let contract = &mut self.contracts[id.index()];
-        let in_order = contract.last_prepared.is_none_or(|last| last < captured);
+        let in_order = contract
+            .last_prepared
+            .is_none_or(|last| last < captured || last == captured && task.burst > 1);
         contract.last_prepared = contract.last_prepared.max(Some(captured));
         contract.regular &= in_order;
         contract.regular && now <= captured + task.jitter

@@ -48,7 +48,7 @@ fn demand(config: &Config, partition: PartitionId, task: &TaskConfig) -> Demand 
         .collect();
     let deadline = task.deadline.map_or(0, wide) - wide(config.egress_bound);
     Demand {
-        work: times.iter().sum(),
+        work: times.iter().sum::<i128>() * i128::from(task.burst),
         longest_stage: times.iter().copied().max().unwrap_or(0),
         deadline,
         period: wide(task.period),

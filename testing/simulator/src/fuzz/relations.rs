@@ -150,12 +150,13 @@ pub(super) fn fit_buffers(random: &mut Random, scenario: &mut Scenario) {
     scenario.board.request_buffers = (kept_of_all + random.within(1, 24)) as u16;
 }
 
-/// `ceil((D + J) / T) + 1` for what is reserved (policy.md, section 3).
+/// `ceil((D + J) / T) + 1` bursts for what is reserved (docs/proof.md).
 fn kept(task: &TaskConfig) -> u64 {
     match task.deadline.filter(|_| task.reserved) {
         Some(deadline) => {
             let span = (deadline + task.jitter).as_nanos();
-            span.div_ceil(task.period.as_nanos()) + 1
+            let bursts = span.div_ceil(task.period.as_nanos()) + 1;
+            bursts * u64::from(task.burst)
         }
         None => 0,
     }

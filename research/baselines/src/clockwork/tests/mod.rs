@@ -48,6 +48,7 @@ fn config(models: Vec<ModelConfig>, pages: u32) -> Config {
         criticality: Criticality::RealTime,
         deadline: Some(Nanos::from_millis(10_000)),
         period: Nanos::from_millis(1),
+        burst: 1,
         jitter: Nanos::ZERO,
         prepare: Nanos::ZERO,
         mandatory_exit: StageId(0),

@@ -59,6 +59,7 @@ fn task(model: u16, deadline: u64) -> TaskConfig {
         criticality: Criticality::RealTime,
         deadline: Some(Nanos::from_millis(deadline)),
         period: Nanos::from_millis(1),
+        burst: 1,
         jitter: Nanos::ZERO,
         prepare: Nanos::ZERO,
         mandatory_exit: StageId(0),

@@ -24,15 +24,16 @@ use crate::punctual::lifecycle::queues::{BestEffortJob, Job, MandatoryJob, Queue
 use crate::punctual::lifecycle::requests::{Request, Requests, State, Submission};
 use crate::punctual::lifecycle::service::Service;
 use crate::punctual::lifecycle::weights::{Awaiting, Weights};
+use crate::punctual::reservations::Allowance;
 use crate::punctual::tables::{Tables, TaskTable};
 use crate::time::{Instant, Nanos};
 
 /// What is promised to a request that passed its test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// For a conforming request: the earliest stamp that the task's next conforming request may have.
+    /// For a conforming request: which ones its task may have after it.
     /// `None`: the request is an extra, and the reservation stays as it is.
-    pub next: Option<Instant>,
+    pub after: Option<Allowance>,
     /// The promises that the request joins; empty if it fits alone.
     pub joins: Joins,
 }
@@ -103,7 +104,7 @@ impl Lifecycle {
             "a promise covers all mandatory work, so it is made before the first stage"
         );
         self.requests.transition(buffer, State::Mandatory);
-        if grant.next.is_some() {
+        if grant.after.is_some() {
             self.ledger.note(request.origin, Note::Conforming);
         }
         let table = tables.task(request.task);
@@ -115,7 +116,7 @@ impl Lifecycle {
             running: false,
             promise: request.order,
             joint: false,
-            extra: grant.next.is_none(),
+            extra: grant.after.is_none(),
             late: false,
         });
         if !grant.joins.is_empty() {
@@ -337,11 +338,10 @@ impl Lifecycle {
         }
         for buffer in 0..self.requests.buffers() {
             let older = self.requests.get(buffer);
-            if !older.is_superseded_by(newer) {
+            if !older.is_superseded_by(newer, tables) {
                 continue;
             }
             match older.state {
-                // The intake still writes to the buffer, so it stays taken until `Event::Prepared`.
                 // The intake still writes to the buffer, so it stays taken until `Event::Prepared`.
                 State::Preparing => self.requests.mark_superseded(buffer),
                 State::Mandatory | State::BestEffort | State::AwaitingWeights => {

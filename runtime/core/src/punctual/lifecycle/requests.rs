@@ -6,8 +6,9 @@ use alloc::boxed::Box;
 
 use crate::action::{Failure, Reply, Verdict};
 use crate::bounded::List;
-use crate::event::Answer;
+use crate::event::{Answer, Arrival};
 use crate::ids::{ClientId, ModelId, RequestId, StageId, TaskId, Ticket};
+use crate::punctual::tables::Tables;
 use crate::time::Instant;
 
 /// Where a request is between its arrival and its verdict.
@@ -57,6 +58,48 @@ impl State {
     }
 }
 
+/// A frame that may replace older ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Newer {
+    client: ClientId,
+    /// The task that it was submitted to, and the one that serves it.
+    origin: TaskId,
+    task: TaskId,
+    /// The capture time that it has in common with the rest of its burst, which it does not replace.
+    burst: Option<Instant>,
+}
+
+impl Newer {
+    pub fn of(request: &Request, tables: &Tables) -> Self {
+        Self::at(
+            request.ticket,
+            request.captured,
+            request.origin,
+            request.task,
+            tables,
+        )
+    }
+
+    pub fn arriving(arrival: &Arrival, task: TaskId, tables: &Tables) -> Self {
+        Self::at(arrival.ticket, arrival.captured, arrival.task, task, tables)
+    }
+
+    fn at(
+        ticket: Ticket,
+        captured: Instant,
+        origin: TaskId,
+        task: TaskId,
+        tables: &Tables,
+    ) -> Self {
+        Self {
+            client: ticket.client,
+            origin,
+            task,
+            burst: (tables.task(origin).burst > 1).then_some(captured),
+        }
+    }
+}
+
 impl Request {
     /// The verdict when the device fails or loses its action for a `reason`. A client that disconnected before that
     /// comes first. An answer that was delivered stays: only a deeper one fails.
@@ -69,19 +112,20 @@ impl Request {
     }
 
     /// Whether it is open, arrived before `newer`, and `newer` may replace it.
-    pub fn is_superseded_by(&self, newer: &Self) -> bool {
+    pub fn is_superseded_by(&self, newer: &Self, tables: &Tables) -> bool {
         self.state.is_open()
-            && self.can_be_replaced(newer.ticket.client, newer.origin, newer.task)
+            && self.can_be_replaced(&Newer::of(newer, tables))
             && self.order < newer.order
     }
 
-    /// Whether `client` submitted it to `origin`, it runs under the rules of `task`, and no stage of it
+    /// Whether the same client submitted it to the same task, it runs under the rules of the same task, and no stage of it
     /// has ended. An offloaded frame replaces only frames that were offloaded to the same task: their
     /// promises are on the same partition.
-    pub fn can_be_replaced(&self, client: ClientId, origin: TaskId, task: TaskId) -> bool {
-        self.ticket.client == client
-            && (self.origin, self.task) == (origin, task)
+    pub fn can_be_replaced(&self, newer: &Newer) -> bool {
+        self.ticket.client == newer.client
+            && (self.origin, self.task) == (newer.origin, newer.task)
             && self.stage == StageId(0)
+            && newer.burst != Some(self.captured)
     }
 
     /// The verdict that its answer gets now.

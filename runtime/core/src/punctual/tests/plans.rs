@@ -62,6 +62,7 @@ pub fn task(model: u16, deadline: Nanos, period: Nanos) -> TaskConfig {
         criticality: Criticality::RealTime,
         deadline: Some(deadline),
         period,
+        burst: 1,
         jitter: Nanos::ZERO,
         prepare: Nanos::ZERO,
         mandatory_exit: StageId(0),

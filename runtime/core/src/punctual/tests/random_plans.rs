@@ -239,6 +239,11 @@ fn random_task(random: &mut Random, models: &[crate::ModelConfig], reserved: boo
             .max(first_exit(&models[usize::from(model)])),
         batch_max: [1, 2, 4, 8][random.within(0, 3) as usize],
         queue_max: 20,
+        burst: if random.one_in(4) {
+            random.within(2, 3) as u8
+        } else {
+            1
+        },
         reserved,
         answers: [Answers::Final, Answers::Early, Answers::EachExit][random.below(3) as usize],
         weight: random.within(1, 3) as u16,

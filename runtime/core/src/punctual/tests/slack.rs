@@ -18,12 +18,15 @@ fn future_work(scheduler: &Punctual, index: usize, y: Instant) -> u64 {
     tasks
         .filter(|(_, table)| table.guaranteed && table.partition.index() == index)
         .map(|(task, table)| {
-            let next = scheduler.reservations.next(task);
+            let allowance = scheduler.reservations.allowance(task);
             let deadline = table.own_due().expect("reserved tasks have one");
-            let mut due = next.max(scheduler.now - table.jitter) + deadline;
-            let mut work = 0;
+            let each = table.work().as_nanos();
+            let rest = allowance.rest(table, scheduler.now);
+            let rest = rest.filter(|rest| rest.captured + deadline <= y);
+            let mut work = rest.map_or(0, |rest| u64::from(rest.requests) * each);
+            let mut due = allowance.next().max(scheduler.now - table.jitter) + deadline;
             while due <= y {
-                work += table.work().as_nanos();
+                work += u64::from(table.burst) * each;
                 due = due + table.period;
             }
             work

@@ -99,8 +99,10 @@ pub fn submit(world: &mut World<WithinBounds>, random: &mut Random) -> Vec<u64> 
                 let late = units(lateness.within(1, latest));
                 world.frame_captured(index as u16, at + late, at, None);
             } else {
-                let frame = world.frame(index as u16, at);
-                in_time.extend(keeps_to_period.then_some(frame));
+                for _ in 0..random.within(1, u64::from(task.burst)) {
+                    let frame = world.frame(index as u16, at);
+                    in_time.extend(keeps_to_period.then_some(frame));
+                }
             }
             if bursts && random.one_in(2) {
                 extras(world, random, index as u16, task, at);

@@ -55,6 +55,7 @@ pub fn task(model: u16, period: Nanos) -> TaskConfig {
         criticality: Criticality::RealTime,
         deadline: Some(period),
         period,
+        burst: 1,
         jitter: Nanos::ZERO,
         prepare: Nanos::ZERO,
         mandatory_exit: StageId(0),
