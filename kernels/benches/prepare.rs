@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -p punctual-kernels --bench prepare [-- FILTER]` prints microseconds a frame, p50, p99, p99.9 and the most, and
 //! nanoseconds a pixel of the crop. The two ways alternate, frame by frame, over frames that do not fit into the caches together.
+//! Then how long the change to crops of another size takes.
 //! Under `cargo test` each case runs once.
 
 use std::hint::black_box;
@@ -36,8 +37,12 @@ fn main() {
             let [from, part, to] = [frame, crop, output].map(|[x, y]| format!("{x}x{y}"));
             let name = format!("{} {from}, {part} -> {to}", format.name());
             if filter.is_none_or(|filter| name.contains(filter.as_str())) {
-                let mut took = Preparation::new(format, frame, crop, output).took(measure);
-                for (way, took) in ["copied", "in place"].into_iter().zip(&mut took) {
+                let mut preparation = Preparation::new(format, frame, crop, output);
+                let mut took = preparation.took(measure);
+                for (way, took) in ["copied", "in place", "another size"]
+                    .into_iter()
+                    .zip(&mut took)
+                {
                     print(&format!("{name}, {way}"), crop, took);
                 }
             }
@@ -56,6 +61,7 @@ fn print(name: &str, crop: [u32; 2], took: &mut [f64]) {
 /// One case, with its frames.
 struct Preparation {
     preprocessor: Preprocessor,
+    crop: Size,
     frames: Vec<Vec<u8>>,
     copy: Vec<u8>,
     planes: Vec<f32>,
@@ -81,19 +87,37 @@ impl Preparation {
             copy: vec![0; preprocessor.copy_len_max()],
             planes: vec![0.0; (3 * output[0] * output[1]) as usize],
             preprocessor,
+            crop: spec.crop,
         }
     }
 
-    /// Seconds of each frame: by a copy, and in place.
-    fn took(&mut self, measure: bool) -> [Vec<f64>; 2] {
+    /// Seconds of each frame: by a copy, and in place. And of each change of the crop's size.
+    fn took(&mut self, measure: bool) -> [Vec<f64>; 3] {
         let rounds = if measure { 1000 } else { 1 };
-        let (mut copied, mut in_place) = (Vec::new(), Vec::new());
+        let (mut copied, mut in_place, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..rounds {
             let frame = 2 * round % SLOTS;
             copied.push(self.seconds(frame, true));
             in_place.push(self.seconds(frame + 1, false));
         }
-        [copied, in_place]
+        for round in 0..rounds {
+            changed.push(self.seconds_of_change(1 - round as u32 % 2));
+        }
+        [copied, in_place, changed]
+    }
+
+    /// To crops that are so much smaller than the case's.
+    #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+    fn seconds_of_change(&mut self, smaller: u32) -> f64 {
+        let crop = Size {
+            width: self.crop.width - smaller,
+            height: self.crop.height - smaller,
+        };
+        let begun = Instant::now();
+        self.preprocessor
+            .cut(black_box(crop))
+            .expect("it is smaller");
+        begun.elapsed().as_secs_f64()
     }
 
     #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

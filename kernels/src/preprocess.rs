@@ -4,7 +4,8 @@
 //! which bytes of it a crop needs. [`Preprocessor::run_in_place`] reads them there, by [`SharedBytes`]: what changes meanwhile may
 //! change pixels, and nothing else. Where the memory cannot be read so, the caller copies them into a private buffer, and
 //! [`Preprocessor::run`] works on that copy, to the same result. All tables and scratch are made by [`Preprocessor::new`]: running
-//! allocates nothing, and its time depends on the sizes only, not on the pixels.
+//! allocates nothing, and its time depends on the sizes only, not on the pixels. [`Preprocessor::cut`] changes the size of the crop, within
+//! what was made for the largest.
 //!
 //! ```
 //! use punctual_kernels::preprocess::{PlanarOutput, Preprocessor, PreprocessSpec};
@@ -53,6 +54,8 @@ pub struct Preprocessor {
     frame: FrameLayout,
     /// Of a tensor, all of it.
     crop: Size,
+    /// What there is room for.
+    crop_max: Size,
     output: Size,
     channels: usize,
     /// None: a tensor, which is only looked through.
@@ -60,7 +63,7 @@ pub struct Preprocessor {
 }
 
 impl Preprocessor {
-    /// Checks the geometry and makes the tables.
+    /// Checks the geometry and makes the tables. Crops are of the spec's size until [`cut`](Self::cut).
     pub fn new(spec: &PreprocessSpec) -> Result<Self, PreprocessError> {
         spec.frame.check()?;
         let (crop, picture) = if spec.frame.format == PixelFormat::Tensor {
@@ -73,10 +76,37 @@ impl Preprocessor {
         Ok(Self {
             frame: spec.frame,
             crop,
+            crop_max: crop,
             output: spec.output,
             channels: spec.channels as usize,
             picture,
         })
+    }
+
+    /// From now on crops have this size, up to that of the spec, with the same results as of a preprocessor made for it.
+    /// Allocates nothing; its time depends on the sides of crop and output. The size that crops have already costs nothing.
+    ///
+    /// Any size is one, also of formats whose pixels share colours: a crop of odd sides, or at an odd place, has the colours that its
+    /// outermost pixels share with some beyond it. Rows that were asked for before are for the size before.
+    ///
+    /// # Errors
+    /// If the size is larger than the spec's, or zero; of a tensor, if it is another. Crops then keep their size.
+    pub fn cut(&mut self, crop: Size) -> Result<(), PreprocessError> {
+        if crop == self.crop {
+            return Ok(());
+        }
+        let Some(picture) = &mut self.picture else {
+            let tensor = self.crop;
+            return Err(PreprocessError::CropOfTensor { crop, tensor });
+        };
+        crop.check("crop")?;
+        let largest = self.crop_max;
+        if crop.width > largest.width || crop.height > largest.height {
+            return Err(PreprocessError::CropBeyond { crop, largest });
+        }
+        picture.cut(crop);
+        self.crop = crop;
+        Ok(())
     }
 
     /// Which bytes of the frame the crop with this top left corner needs.
@@ -103,9 +133,9 @@ impl Preprocessor {
         CropRows::new(layout, self.crop, self.channels > 1, x, y)
     }
 
-    /// Bytes that a private copy has at most, whatever the crop's position.
+    /// Bytes that a private copy has at most, whatever the crop's position and size.
     pub fn copy_len_max(&self) -> usize {
-        CropRows::copy_len_max(&self.frame, self.crop)
+        CropRows::copy_len_max(&self.frame, self.crop_max)
     }
 
     /// Size of the network's input.
@@ -124,7 +154,7 @@ impl Preprocessor {
     /// If a tensor has a value that is not finite; what the planes then hold is not specified. Never of a picture.
     ///
     /// # Panics
-    /// If `rows` is of another geometry, the copy is shorter than [`CropRows::copy_len`], or the planes do not
+    /// If `rows` is of another geometry (as those from before a [`cut`](Self::cut)), the copy is shorter than [`CropRows::copy_len`], or the planes do not
     /// fit into the output: sizes are fixed by the plan, so that is a programmer's error, never a client's.
     pub fn run(
         &mut self,
@@ -150,7 +180,7 @@ impl Preprocessor {
         frame: SharedBytes<'_>,
         mut output: PlanarOutput<'_>,
     ) -> Result<(), NotFinite> {
-        assert_eq!(rows.crop(), self.crop, "rows of another preprocessor");
+        assert_eq!(rows.crop(), self.crop, "rows of another size");
         assert_eq!(rows.format(), self.frame.format, "rows of another format");
         assert!(frame.len() >= rows.extent(), "frame shorter than its rows");
         assert!(

@@ -393,6 +393,37 @@ fn preparing_a_frame_allocates_nothing() {
 }
 
 #[test]
+fn crops_of_another_size_allocate_nothing() {
+    let size = |width, height| Size { width, height };
+    let (largest, sides) = (size(160, 160), [1, 160, 2, 90, 3, 159, 7, 89, 16, 31]);
+    // The input of 6x64 makes one row of as many rows of 160x90 as a letterbox can.
+    let outputs = [(1, 1), (6, 64), (64, 5), (33, 33), (200, 200)];
+    for format in [PixelFormat::Nv12, PixelFormat::Rgba8] {
+        for output in outputs.map(|(width, height)| size(width, height)) {
+            for fit in [Fit::Stretch, Fit::Letterbox { fill: Fit::FILL }] {
+                let mut preprocessor = Preprocessor::new(&PreprocessSpec {
+                    frame: FrameLayout::packed(format, largest.width, largest.height),
+                    crop: largest,
+                    output,
+                    channels: 3,
+                    fit,
+                    mean: [0.5; 4],
+                    std: [0.25; 4],
+                })
+                .unwrap();
+                let before = ALLOCATIONS.get();
+                for width in sides {
+                    for height in sides {
+                        preprocessor.cut(size(width, height)).unwrap();
+                    }
+                }
+                assert_eq!(ALLOCATIONS.get(), before, "{format:?} {output} {fit:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn making_a_list_of_detections_allocates_nothing() {
     for isa in Isa::available() {
         let layout = |sizes: [usize; 3]| {

@@ -1,11 +1,11 @@
 //! Rows of a crop that are not resized as they lie in the frame, but as red, green and blue, or gray: made one after the other,
 //! as the resize needs them, so that they stay in the nearest caches.
 
-use punctual_types::{PixelFormat, SharedBytes};
+use punctual_types::{Fit, PixelFormat, SharedBytes};
 
 use super::frame::CropRows;
 use super::gray;
-use super::resize::{Lines, Taps};
+use super::resize::Lines;
 use super::spec::PreprocessSpec;
 use super::yuv::Colours;
 
@@ -14,8 +14,10 @@ use super::yuv::Colours;
 pub(super) struct Converted {
     conversion: Conversion,
     /// As many as one row of the output is made of.
-    rows: Box<[u8]>,
+    rows: Vec<u8>,
     row_len: usize,
+    /// Bytes of a pixel.
+    samples: usize,
     /// Rows of the crop that were converted.
     done: usize,
 }
@@ -33,8 +35,8 @@ enum Conversion {
 }
 
 impl Converted {
-    /// None where the network sees what is in the frame.
-    pub(super) fn of(spec: &PreprocessSpec, taps: &Taps) -> Option<Self> {
+    /// None where the network sees what is in the frame. With room for crops up to that of the spec; as yet of no rows.
+    pub(super) fn of(spec: &PreprocessSpec) -> Option<Self> {
         let width = spec.crop.width as usize;
         let conversion = match (spec.frame.format, spec.channels) {
             (PixelFormat::Nv12, 1) => Conversion::GrayOfNv12(gray::levels()),
@@ -51,13 +53,19 @@ impl Converted {
             Conversion::Colours(_) => 3,
             _ => 1,
         };
-        let row_len = width * samples;
         Some(Self {
             conversion,
-            rows: vec![0; row_len * taps.count_max()].into(),
-            row_len,
+            rows: Vec::with_capacity(width * samples * rows_max(spec)),
+            row_len: 0,
+            samples,
             done: 0,
         })
+    }
+
+    /// For crops that are this wide, `count` rows of which make one of the output.
+    pub(super) fn cut(&mut self, width: u32, count: usize) {
+        self.row_len = width as usize * self.samples;
+        self.rows.resize(self.row_len * count, 0);
     }
 
     /// Whether each colour has a row of its own.
@@ -103,6 +111,21 @@ impl Converted {
             len: self.row_len,
         }
     }
+}
+
+/// Rows of a crop that one row of the output is made of, at most, for crops up to that of the spec.
+fn rows_max(spec: &PreprocessSpec) -> usize {
+    let (crop, output) = (spec.crop, spec.output);
+    let shrunk = |side: u32, to: u32| f64::from(side) / f64::from(to);
+    let by_height = shrunk(crop.height, output.height);
+    let scale = match spec.fit {
+        Fit::Stretch => by_height,
+        // Rows of a wide crop are shrunk as its columns are, but to a whole number of rows: just under 1.5 are made one.
+        Fit::Letterbox { .. } => by_height.max(1.5 * shrunk(crop.width, output.width)),
+    };
+    // As many weights as an output position has (`resize::weights_max`).
+    let weights = (2.0 * scale.max(1.0)).ceil() as usize + 1;
+    weights.min(crop.height as usize)
 }
 
 /// The crop's own pixels of a row of whole pairs: it may begin with the second of one.

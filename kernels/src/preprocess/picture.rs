@@ -1,6 +1,6 @@
 //! A picture's way: to pixels that can be resized, then resized and normalised, with borders around.
 
-use punctual_types::{Fit, Letterbox, PixelFormat, SharedBytes};
+use punctual_types::{Fit, Letterbox, PixelFormat, SharedBytes, Size};
 
 use super::converted::Converted;
 use super::frame::CropRows;
@@ -15,6 +15,7 @@ pub(super) struct Picture {
     isa: Isa,
     format: PixelFormat,
     channels: u32,
+    fit: Fit,
     /// Where the resized crop lies in `height` rows of `width`.
     place: Letterbox,
     width: usize,
@@ -28,16 +29,17 @@ pub(super) struct Picture {
     border: [f32; CHANNELS_MAX],
     /// The crop as red, green and blue, or as gray, where it is not resized as it is.
     converted: Option<Converted>,
+    /// Of a pixel, in `row`.
+    samples: usize,
     /// One row of the crop after the vertical pass.
-    row: Box<[f32]>,
+    row: Vec<f32>,
 }
 
 impl Picture {
-    /// For a checked spec.
+    /// For a checked spec, with room for crops up to its own.
     pub(super) fn new(spec: &PreprocessSpec) -> Result<Self, PreprocessError> {
         let (format, channels, output) = (spec.frame.format, spec.channels, spec.output);
         let full_scale = format.full_scale();
-        let place = spec.fit.place(spec.crop, output);
         let scale = spec.std.map(|std| 1.0 / (full_scale * std));
         let bias = std::array::from_fn(|channel| -spec.mean[channel] / spec.std[channel]);
         let fill = match spec.fit {
@@ -50,22 +52,42 @@ impl Picture {
             _ if is_gray || channels == 1 => 1,
             _ => 3,
         };
-        let rows = Taps::new(spec.crop.height, place.inner.height);
-        Ok(Self {
+        let Size { width, height } = spec.crop;
+        let mut picture = Self {
             isa: Isa::detect(),
             format,
             channels,
-            place,
+            fit: spec.fit,
+            place: spec.fit.place(spec.crop, output),
             width: output.width as usize,
             height: output.height as usize,
-            columns: Columns::new(spec.crop.width, place.inner.width),
-            converted: Converted::of(spec, &rows),
-            rows,
+            columns: Columns::up_to(width, output.width),
+            rows: Taps::up_to(height, output.height),
+            converted: Converted::of(spec),
             scale,
             bias,
             border: std::array::from_fn(|channel| fill * scale[channel] + bias[channel]),
-            row: vec![0.0; spec.crop.width as usize * samples].into(),
-        })
+            samples,
+            row: Vec::with_capacity(width as usize * samples),
+        };
+        picture.cut(spec.crop);
+        Ok(picture)
+    }
+
+    /// Makes the tables for crops of this size, which is not larger than that of the spec. Allocates nothing.
+    pub(super) fn cut(&mut self, crop: Size) {
+        let output = Size {
+            width: self.width as u32,
+            height: self.height as u32,
+        };
+        self.place = self.fit.place(crop, output);
+        let inner = self.place.inner;
+        self.columns.set(crop.width, inner.width);
+        self.rows.set(crop.height, inner.height);
+        if let Some(converted) = &mut self.converted {
+            converted.cut(crop.width, self.rows.count_max());
+        }
+        self.row.resize(crop.width as usize * self.samples, 0.0);
     }
 
     /// From the crop's rows in this memory to normalised planes.

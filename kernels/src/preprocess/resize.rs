@@ -2,49 +2,106 @@
 //! every source pixel counts (anti-aliasing). Vertical pass first: it runs over neighbouring
 //! bytes, which the compiler vectorises, and leaves the horizontal pass fewer rows.
 
+use std::ops::Range;
+
 use punctual_types::SharedBytes;
 
 use crate::Isa;
 use crate::simd::vectorised;
 
+/// A triangle filter from `source` to `output` positions along one axis.
+struct Triangle {
+    source: u32,
+    output: u32,
+    /// Source positions for each output position.
+    scale: f64,
+    /// Half the filter's width, in source positions.
+    support: f64,
+}
+
+impl Triangle {
+    fn new(source: u32, output: u32) -> Self {
+        let scale = f64::from(source) / f64::from(output);
+        Self {
+            source,
+            output,
+            scale,
+            // Enlarging interpolates between neighbours: the filter never gets narrower than that.
+            support: scale.max(1.0),
+        }
+    }
+
+    fn centre(&self, position: u32) -> f64 {
+        (f64::from(position) + 0.5) * self.scale
+    }
+
+    /// Not yet divided by their sum.
+    fn weight(&self, centre: f64, tap: u32) -> f64 {
+        (1.0 - (f64::from(tap) + 0.5 - centre).abs() / self.support).max(0.0)
+    }
+
+    /// The source positions that an output position reads.
+    fn span(&self, position: u32) -> Range<u32> {
+        let (centre, support) = (self.centre(position), self.support);
+        let reach = |position: f64| position.clamp(0.0, f64::from(self.source)) as u32;
+        let (mut first, mut last) = (
+            reach((centre - support).floor()),
+            reach((centre + support).ceil()).max(1) - 1,
+        );
+        while first < last && self.weight(centre, first) == 0.0 {
+            first += 1;
+        }
+        while first < last && self.weight(centre, last) == 0.0 {
+            last -= 1;
+        }
+        first..last + 1
+    }
+
+    /// For each output position its span, and the weights of that, of sum 1.
+    fn spans(&self) -> impl Iterator<Item = (Range<u32>, impl Iterator<Item = f32>)> {
+        (0..self.output).map(move |position| {
+            let (centre, span) = (self.centre(position), self.span(position));
+            let sum: f64 = span.clone().map(|tap| self.weight(centre, tap)).sum();
+            let weights = span.clone();
+            let weights = weights.map(move |tap| (self.weight(centre, tap) / sum) as f32);
+            (span, weights)
+        })
+    }
+}
+
+/// Weights of all output positions at most, also if each has as many as the one with the most, for sizes up to these.
+///
+/// A position has a weight for each source position less than `support` from its centre: at most `2 * support + 1`, which is at
+/// most `2 * source / output + 1` or, enlarging, 3.
+fn weights_max(source: u32, output: u32) -> usize {
+    2 * source.max(output) as usize + 2 * output as usize
+}
+
 /// For each output position the source positions it reads and their weights, of sum 1.
 #[derive(Debug)]
 pub(super) struct Taps {
     /// `(first source position, first weight, number of weights)`.
-    spans: Box<[(u32, u32, u32)]>,
-    weights: Box<[f32]>,
+    spans: Vec<(u32, u32, u32)>,
+    weights: Vec<f32>,
 }
 
 impl Taps {
-    /// Tables for `source` to `output` positions along one axis; both at least 1.
-    pub(super) fn new(source: u32, output: u32) -> Self {
-        let scale = f64::from(source) / f64::from(output);
-        // Enlarging interpolates between neighbours: the filter never gets narrower than that.
-        let support = scale.max(1.0);
-        let mut spans = Vec::with_capacity(output as usize);
-        let mut weights = Vec::new();
-        for position in 0..output {
-            let centre = (f64::from(position) + 0.5) * scale;
-            let weight =
-                |tap: u32| (1.0 - (f64::from(tap) + 0.5 - centre).abs() / support).max(0.0);
-            let reach = |position: f64| position.clamp(0.0, f64::from(source)) as u32;
-            let (mut first, mut last) = (
-                reach((centre - support).floor()),
-                reach((centre + support).ceil()).max(1) - 1,
-            );
-            while first < last && weight(first) == 0.0 {
-                first += 1;
-            }
-            while first < last && weight(last) == 0.0 {
-                last -= 1;
-            }
-            let sum: f64 = (first..=last).map(weight).sum();
-            spans.push((first, weights.len() as u32, last - first + 1));
-            weights.extend((first..=last).map(|tap| (weight(tap) / sum) as f32));
-        }
+    /// With room for tables of sizes up to these; as yet of no positions.
+    pub(super) fn up_to(source: u32, output: u32) -> Self {
         Self {
-            spans: spans.into_boxed_slice(),
-            weights: weights.into_boxed_slice(),
+            spans: Vec::with_capacity(output as usize),
+            weights: Vec::with_capacity(weights_max(source, output)),
+        }
+    }
+
+    /// Makes the tables for `source` to `output` positions along one axis; both at least 1.
+    pub(super) fn set(&mut self, source: u32, output: u32) {
+        self.spans.clear();
+        self.weights.clear();
+        for (span, weights) in Triangle::new(source, output).spans() {
+            let start = self.weights.len() as u32;
+            self.spans.push((span.start, start, span.len() as u32));
+            self.weights.extend(weights);
         }
     }
 
@@ -219,30 +276,38 @@ fn eight<const AVX: bool>(strip: SharedBytes<'_>, at: usize) -> [u8; 8] {
 #[derive(Debug)]
 pub(super) struct Columns {
     /// Of each position the first pixel that it reads.
-    first: Box<[u32]>,
+    first: Vec<u32>,
     /// Of each position.
     count: usize,
-    weights: Box<[f32]>,
+    weights: Vec<f32>,
 }
 
 impl Columns {
-    /// As [`Taps::new`].
-    pub(super) fn new(source: u32, output: u32) -> Self {
-        let taps = Taps::new(source, output);
-        let positions = 0..output as usize;
-        let count = taps.count_max();
-        let mut weights = vec![0.0; output as usize * count];
-        let rows = weights.chunks_exact_mut(count);
-        let first = positions.zip(rows).map(|(position, row)| {
-            let (first, weights) = taps.of(position);
-            let begin = first.min(source as usize - count);
-            row[first - begin..][..weights.len()].copy_from_slice(weights);
-            begin as u32
-        });
+    /// As [`Taps::up_to`].
+    pub(super) fn up_to(source: u32, output: u32) -> Self {
         Self {
-            first: first.collect(),
-            count,
-            weights: weights.into(),
+            first: Vec::with_capacity(output as usize),
+            count: 0,
+            weights: Vec::with_capacity(weights_max(source, output)),
+        }
+    }
+
+    /// As [`Taps::set`].
+    pub(super) fn set(&mut self, source: u32, output: u32) {
+        let triangle = Triangle::new(source, output);
+        let counts = (0..output).map(|position| triangle.span(position).len());
+        self.count = counts.max().unwrap_or(0);
+        self.first.clear();
+        self.weights.clear();
+        self.weights.resize(output as usize * self.count, 0.0);
+        let rows = self.weights.chunks_exact_mut(self.count);
+        for ((span, weights), row) in triangle.spans().zip(rows) {
+            let begin = span.start.min(source - self.count as u32);
+            let to = &mut row[(span.start - begin) as usize..];
+            for (to, weight) in to.iter_mut().zip(weights) {
+                *to = weight;
+            }
+            self.first.push(begin);
         }
     }
 
@@ -287,7 +352,19 @@ impl Columns {
 
 #[cfg(test)]
 mod tests {
-    use super::{Columns, Taps};
+    use super::{Columns, Taps, weights_max};
+
+    fn taps(source: u32, output: u32) -> Taps {
+        let mut taps = Taps::up_to(source, output);
+        taps.set(source, output);
+        taps
+    }
+
+    fn columns(source: u32, output: u32) -> Columns {
+        let mut columns = Columns::up_to(source, output);
+        columns.set(source, output);
+        columns
+    }
 
     const SIZES: [(u32, u32); 7] = [
         (1, 1),
@@ -302,7 +379,7 @@ mod tests {
     #[test]
     fn weights_sum_to_one_and_stay_inside_the_source() {
         for (source, output) in SIZES {
-            let taps = Taps::new(source, output);
+            let taps = taps(source, output);
             for position in 0..output as usize {
                 let (first, weights) = taps.of(position);
                 assert!(first + weights.len() <= source as usize);
@@ -315,7 +392,7 @@ mod tests {
     #[test]
     fn columns_have_the_same_weights_and_zeros() {
         for (source, output) in SIZES {
-            let (taps, columns) = (Taps::new(source, output), Columns::new(source, output));
+            let (taps, columns) = (taps(source, output), columns(source, output));
             let row: Vec<[f32; 1]> = (0..source).map(|x| [(x * 37 % 101) as f32]).collect();
             let mut sums = Vec::new();
             columns.sums(&row, |_, [sum]| sums.push(sum));
@@ -330,9 +407,24 @@ mod tests {
 
     #[test]
     fn equal_sizes_copy() {
-        let taps = Taps::new(9, 9);
+        let taps = taps(9, 9);
         for position in 0..9 {
             assert_eq!(taps.of(position), (position, &[1.0][..]));
+        }
+    }
+
+    #[test]
+    fn no_size_has_more_weights_than_there_is_room_for() {
+        let sides = [
+            1, 2, 3, 5, 7, 16, 31, 64, 97, 192, 640, 1023, 1080, 1919, 4096,
+        ];
+        for source in sides {
+            for output in sides {
+                let (taps, columns) = (taps(source, output), columns(source, output));
+                let most = taps.count_max() * output as usize;
+                assert!(taps.weights.len() <= most && columns.weights.len() == most);
+                assert!(most <= weights_max(source, output), "{source} {output}");
+            }
         }
     }
 }

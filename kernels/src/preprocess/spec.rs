@@ -10,7 +10,8 @@ pub const CHANNELS_MAX: usize = 4;
 pub struct PreprocessSpec {
     /// Where pixels lie in the frame.
     pub frame: FrameLayout,
-    /// Size of the rectangle to be cut out; its position comes with each frame. Of a tensor, the size of a channel.
+    /// Size of the rectangle to be cut out, the largest if it changes; its position comes with each frame. Of a tensor, the
+    /// size of a channel.
     pub crop: Size,
     /// Size of the network's input.
     pub output: Size,
@@ -31,6 +32,10 @@ pub enum PreprocessError {
     Frame(#[from] FrameError),
     #[error("a crop of {crop} does not fit into a frame of {frame}")]
     CropSize { crop: Size, frame: Size },
+    #[error("a crop of {crop} is larger than {largest}, the largest that is prepared for")]
+    CropBeyond { crop: Size, largest: Size },
+    #[error("no crop of {crop}: a tensor is taken as a whole, {tensor}")]
+    CropOfTensor { crop: Size, tensor: Size },
     /// A client's own layout is one of other frames.
     #[error("a layout of other frames: {} of {} instead of {} of {}",
         found.format.name(), found.size(), expected.format.name(), expected.size())]

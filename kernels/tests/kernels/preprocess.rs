@@ -5,6 +5,7 @@ mod channels;
 mod letterbox;
 #[allow(unsafe_code, reason = "memory that another thread writes to")]
 mod restless;
+mod sizes;
 mod tensors;
 
 use proptest::prelude::*;
