@@ -109,6 +109,11 @@ impl Preprocessor {
         Ok(())
     }
 
+    /// The largest crop, which it was made for.
+    pub fn crop_max(&self) -> Size {
+        self.crop_max
+    }
+
     /// Which bytes of the frame the crop with this top left corner needs.
     pub fn crop_rows(&self, x: u32, y: u32) -> Result<CropRows, PreprocessError> {
         self.rows_in(&self.frame, x, y)

@@ -104,6 +104,8 @@ mod tests {
             slot: 0,
             verdict,
             answer: None,
+            part: None,
+            left_out: 0,
             captured_ns: 1,
             deadline_ns: 2,
             finished_ns: 3,

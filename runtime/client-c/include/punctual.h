@@ -242,13 +242,23 @@ typedef struct punctual_result {
     uint8_t outputs;
     /* 1 if some values of them are not finite. */
     uint8_t not_finite;
-    /* 1 if this is the verdict; 0 if another result of the same sequence follows: a deeper answer, or the verdict. */
+    /* 1 if this is the verdict; 0 if another result of the same sequence follows: a deeper answer, that of a part of the
+     * frame, or the verdict. */
     uint8_t is_final;
-    uint8_t unused;
-    /* Where the connection is of several tasks (punctual_set_task), the number of the one that the frame was for; 0: the
-     * one of the options, or no daemon answered. */
+    /* Which crop of the frame this is about, from 1, where tasks look at what another finds: its only result, by
+     * punctual_answer, before the frame's verdict. 0: the frame. */
+    uint8_t part;
+    /* Where the connection is of several tasks (punctual_set_task, or tasks that look at parts), the number of the one whose
+     * answer this is; 0: the one of the options, or no daemon answered. */
     uint16_t task;
-    uint8_t reserved[4];
+    /* With the verdict: boxes of the frame that no task looked at, as they are beyond the manifest's bound. */
+    uint16_t left_out;
+    uint16_t reserved;
+    /* What the network saw of the frame, if this is about a part. */
+    uint16_t crop_x;
+    uint16_t crop_y;
+    uint16_t crop_width;
+    uint16_t crop_height;
 } punctual_result;
 
 /* punctual_tensor.element */
@@ -333,7 +343,7 @@ punctual_status punctual_set_vector(punctual_client *client, const punctual_slot
 punctual_status punctual_set_task(punctual_client *client, const punctual_slot_t *slot, const char *name);
 /* How many tasks the connection's frames can be for; 0: only the one of the options. */
 uint32_t punctual_task_count(const punctual_client *client);
-/* Copies the name of a task, by its number from 1 to punctual_task_count, to `name`, of which `size` bytes can be written,
+/* Copies the name of a task, by its number from 1 to punctual_task_count (tasks that look at parts come behind these), to `name`, of which `size` bytes can be written,
  * and a zero; PUNCTUAL_NOTHING if there is none. Numbers are those of the present connection. */
 punctual_status punctual_task_name(const punctual_client *client, uint32_t task, char *name, size_t size);
 

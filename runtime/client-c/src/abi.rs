@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::os::fd::RawFd;
 
 use punctual_client::{
-    Element, Failure, Outputs, PixelFormat, Rejection, Response, StreamTerms, Verdict,
+    Element, Failure, Outputs, PartCrop, PixelFormat, Rejection, Response, StreamTerms, Verdict,
 };
 
 pub const FOREVER: u64 = u64::MAX;
@@ -95,9 +95,14 @@ pub struct Outcome {
     pub outputs: u8,
     pub not_finite: u8,
     pub is_final: u8,
-    pub unused: u8,
+    pub part: u8,
     pub task: u16,
-    pub reserved: [u8; 4],
+    pub left_out: u16,
+    pub reserved: u16,
+    pub crop_x: u16,
+    pub crop_y: u16,
+    pub crop_width: u16,
+    pub crop_height: u16,
 }
 
 pub const RANK_MAX: usize = 8;
@@ -181,6 +186,7 @@ impl From<&Response> for Outcome {
         let answer = record.answer;
         let (class, confidence) = answer.map_or((None, None), |a| (a.class, a.confidence));
         let outputs = response.outputs().map_or(0, Outputs::len);
+        let crop = record.part.map_or(PartCrop::default(), |part| part.crop);
         Self {
             sequence: record.sequence,
             captured_ns: record.captured_ns,
@@ -198,9 +204,14 @@ impl From<&Response> for Outcome {
             outputs: u8::try_from(outputs).unwrap_or(u8::MAX),
             not_finite: u8::from(answer.is_some_and(|answer| answer.not_finite)),
             is_final: u8::from(record.is_final),
-            unused: 0,
+            part: record.part.map_or(0, |part| part.number),
             task: response.task(),
-            reserved: [0; 4],
+            left_out: record.left_out,
+            reserved: 0,
+            crop_x: crop.x,
+            crop_y: crop.y,
+            crop_width: crop.width,
+            crop_height: crop.height,
         }
     }
 }

@@ -29,6 +29,7 @@ struct Last {
     sequence: u64,
     /// Several answers of a submission may come, each from another.
     exit: u8,
+    part: u8,
     view: Option<View>,
     /// Until the program takes them.
     outputs: Option<Outputs>,
@@ -36,7 +37,8 @@ struct Last {
 
 impl Last {
     fn is(&self, result: &Outcome) -> bool {
-        self.sequence == result.sequence && self.exit == result.exit
+        let own = (self.sequence, self.part, self.exit);
+        own == (result.sequence, result.part, result.exit)
     }
 }
 
@@ -204,6 +206,7 @@ fn remember(last: &Mutex<Option<Last>>, mut response: Response) -> Outcome {
     let before = lock(last).replace(Last {
         sequence: outcome.sequence,
         exit: outcome.exit,
+        part: outcome.part,
         view: response.view(),
         outputs: response.take_outputs(),
     });
@@ -373,7 +376,7 @@ impl Handle {
     pub fn class_name(&self, task: u32, class: usize) -> Option<String> {
         let description = self.description();
         let task = u16::try_from(task).ok()?;
-        let is_known = task <= description.task_count();
+        let is_known = task == 0 || description.task_name(task).is_some();
         let described = is_known.then(|| description.of_task(task))?;
         described.classes.get(class).cloned()
     }

@@ -103,9 +103,14 @@ fn ours() -> BTreeMap<String, i64> {
         outputs,
         not_finite,
         is_final,
-        unused,
+        part,
         task,
-        reserved
+        left_out,
+        reserved,
+        crop_x,
+        crop_y,
+        crop_width,
+        crop_height
     );
     layout!(
         ours,

@@ -19,6 +19,10 @@ struct Pending {
     answer: Option<Response>,
     /// Whether that was given out as news.
     is_told: bool,
+    /// What is known of parts of the frame, in the order in which it came.
+    parts: Vec<Response>,
+    /// How many of them were given out as news.
+    parts_told: usize,
 }
 
 /// Submissions and their verdicts, until these are read.
@@ -91,22 +95,34 @@ impl Ledger {
     pub(crate) fn find(&self, record: ResultRecord) -> Option<(ResultRecord, Submission)> {
         let number = record.sequence;
         let pending = self.pending.iter().find(|it| it.number == number)?;
-        let sequence = pending.sequence;
-        Some((ResultRecord { sequence, ..record }, pending.submission))
+        let record = ResultRecord {
+            sequence: pending.sequence,
+            // A part's record has no room for it.
+            captured_ns: match record.part {
+                Some(_) => pending.submission.captured_ns,
+                None => record.captured_ns,
+            },
+            ..record
+        };
+        Some((record, pending.submission))
     }
 
-    /// Takes a daemon's word on an open submission: its verdict, read later, or an answer before it, which replaces the last
-    /// one.
+    /// Takes a daemon's word on an open submission: its verdict, read later; an answer before it, which replaces the last
+    /// one; or the verdict on a part of it.
     pub(crate) fn keep(&mut self, response: Response) {
         let of = |pending: &Pending| pending.sequence == response.sequence;
         let Some(at) = self.pending.iter().position(of) else {
             return;
         };
         if response.is_final {
-            self.pending.swap_remove(at);
-            self.ready.push_back(response);
+            let pending = self.pending.swap_remove(at);
+            self.ready.push_back(response.of_parts(pending.parts));
+            return;
+        }
+        let pending = &mut self.pending[at];
+        if response.part.is_some() {
+            pending.parts.push(response);
         } else {
-            let pending = &mut self.pending[at];
             pending.answer = Some(response);
             pending.is_told = false;
         }
@@ -119,12 +135,9 @@ impl Ledger {
         Some(verdict)
     }
 
-    /// An answer before its verdict that was not given out yet.
+    /// An answer before its verdict, or the verdict on a part, that was not given out yet.
     pub(crate) fn untold(&mut self) -> Option<Response> {
-        let mut pending = self.pending.iter_mut();
-        let pending = pending.find(|it| it.answer.is_some() && !it.is_told)?;
-        pending.is_told = true;
-        pending.answer.clone()
+        self.pending.iter_mut().find_map(Pending::tell)
     }
 
     /// The answer of the newest submission that has one and is newer than each whose verdict was read.
@@ -140,8 +153,10 @@ impl Ledger {
         self.pending
             .sort_unstable_by_key(|pending| pending.sequence);
         let failed = self.pending.drain(..);
-        self.ready
-            .extend(failed.map(|p| p.without_daemon(now_ns).into()));
+        self.ready.extend(failed.map(|mut pending| {
+            let parts = std::mem::take(&mut pending.parts);
+            Response::from(pending.without_daemon(now_ns)).of_parts(parts)
+        }));
     }
 }
 
@@ -154,7 +169,20 @@ impl Pending {
             submission,
             answer: None,
             is_told: false,
+            parts: Vec::new(),
+            parts_told: 0,
         }
+    }
+
+    /// What is news of it.
+    fn tell(&mut self) -> Option<Response> {
+        if self.answer.is_some() && !self.is_told {
+            self.is_told = true;
+            return self.answer.clone();
+        }
+        let part = self.parts.get(self.parts_told)?;
+        self.parts_told += 1;
+        Some(part.clone())
     }
 
     fn without_daemon(self, now_ns: u64) -> ResultRecord {
@@ -163,6 +191,8 @@ impl Pending {
             slot: self.slot,
             verdict: Verdict::Failed(Failure::DaemonGone),
             answer: None,
+            part: None,
+            left_out: 0,
             captured_ns: self.submission.captured_ns,
             // What the task's own would have been, only the daemon knew.
             deadline_ns: self.submission.deadline_ns.unwrap_or(u64::MAX),
@@ -175,7 +205,7 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
-    use punctual_ipc::Answer;
+    use punctual_ipc::{Answer, Part, PartCrop};
 
     use super::*;
 
@@ -194,6 +224,8 @@ mod tests {
             slot: 0,
             verdict: Verdict::OnTime,
             answer: None,
+            part: None,
+            left_out: 0,
             captured_ns: 5,
             deadline_ns: 9,
             finished_ns: 7,
@@ -262,6 +294,40 @@ mod tests {
         assert_eq!(exit(ledger.untold()), None, "it has its verdict");
         assert_eq!(exit(ledger.take()), Some((1, 3)));
         assert_eq!(ledger.unanswered(), 1);
+    }
+
+    #[test]
+    fn parts_are_told_after_the_answer_they_are_of_and_come_with_the_verdict() {
+        let part = |number: u8| {
+            let crop = PartCrop::default();
+            ResultRecord {
+                part: Some(Part {
+                    task: 2,
+                    number,
+                    crop,
+                }),
+                captured_ns: 0,
+                is_final: false,
+                ..answer(1)
+            }
+        };
+        let mut ledger = Ledger::new(4);
+        ledger.submitted(1, 0, FRAME);
+        ledger.keep(at_exit(1, 0, false));
+        for number in [1, 2] {
+            let (told, _) = ledger.find(part(number)).expect("it is open");
+            assert_eq!(told.captured_ns, 5, "as it was submitted");
+            ledger.keep(told.into());
+        }
+        let number =
+            |response: Option<Response>| response.map(|it| it.part.map(|part| part.number));
+        assert_eq!(number(ledger.untold()), Some(None), "the frame's own");
+        assert_eq!(number(ledger.untold()), Some(Some(1)));
+        ledger.keep(at_exit(1, 0, true));
+        assert_eq!(number(ledger.untold()), None, "it has its verdict");
+        let verdict = ledger.take().expect("the verdict");
+        let parts = verdict.parts().iter().filter_map(|it| it.part);
+        assert_eq!(parts.map(|part| part.number).collect::<Vec<_>>(), [1, 2]);
     }
 
     #[test]

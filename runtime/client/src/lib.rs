@@ -53,8 +53,8 @@ pub use streams::Streams;
 pub use punctual_decode::View;
 pub use punctual_ipc::{
     Answer, AnswerKind, Claim, ConnectError, Crop, Description, Disconnected, Element,
-    ElementError, Failure, FrameSpec, Layout, NoSuchTask, OutputTerms, Outputs, PixelFormat,
-    Refusal, Rejection, ResultRecord, SlotMemory, StreamTask, StreamTasks, StreamTerms,
-    SubmitError, Tensor, VectorError, Verdict,
+    ElementError, Failure, FrameSpec, Layout, NoSuchTask, OutputTerms, Outputs, Part, PartCrop,
+    PixelFormat, Refusal, Rejection, ResultRecord, SlotMemory, StreamTask, StreamTasks,
+    StreamTerms, SubmitError, Tensor, VectorError, Verdict,
 };
 pub use punctual_platform::clock::now_ns;

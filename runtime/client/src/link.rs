@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_decode::{Size, View};
 use punctual_ipc::{
-    Claim, ClientChannel, ConnectError, Crop, Description, Disconnected, Opening, Outputs,
+    Claim, ClientChannel, ConnectError, Crop, Description, Disconnected, Opening, Outputs, Part,
     Progress, ResultRecord, StreamTerms, SubmitError,
 };
 use punctual_platform::clock::now_ns;
@@ -197,7 +197,7 @@ impl Link {
         while let Some(record) = channel.take()? {
             let found = self.ledger.find(record);
             let (told, submission) = found.ok_or(Disconnected::Unasked(record.sequence))?;
-            let outputs = channel.outputs_of(&record, submission.task);
+            let outputs = channel.outputs_of(&record, task_of(&record, &submission));
             // The daemon works: after its end, attempts to connect begin with short pauses again.
             self.pause_ns = PAUSE_NS_MIN;
             let response = response(channel, told, submission, outputs);
@@ -238,7 +238,7 @@ impl Link {
         if let State::Up(mut channel) = std::mem::replace(&mut self.state, next) {
             while let Ok(Some(record)) = channel.take() {
                 if let Some((told, submission)) = self.ledger.find(record) {
-                    let outputs = channel.outputs_of(&record, submission.task);
+                    let outputs = channel.outputs_of(&record, task_of(&record, &submission));
                     let response = response(&channel, told, submission, outputs);
                     self.ledger.keep(response);
                 }
@@ -364,23 +364,59 @@ impl Link {
     }
 }
 
+/// The number of the task whose answer a record is.
+fn task_of(record: &ResultRecord, submission: &Submission) -> u16 {
+    record.part.map_or(submission.task, |part| part.task)
+}
+
 /// What the client is told of a submission that this channel's daemon has answered.
 fn response(
     channel: &ClientChannel,
     record: ResultRecord,
-    Submission { crop, task, .. }: Submission,
+    submission: Submission,
     outputs: Option<Outputs>,
 ) -> Response {
     let description = Arc::clone(channel.description());
-    let view = view(channel.terms(), description.of_task(task), crop);
+    let task = task_of(&record, &submission);
+    let terms = channel.terms();
+    let seen = match record.part {
+        Some(Part { crop, .. }) => Seen {
+            corner: Crop {
+                x: crop.x.into(),
+                y: crop.y.into(),
+            },
+            size: Size {
+                width: crop.width.into(),
+                height: crop.height.into(),
+            },
+        },
+        None => Seen {
+            corner: submission.crop,
+            size: Size {
+                width: terms.crop_width,
+                height: terms.crop_height,
+            },
+        },
+    };
+    let view = seen.view(description.of_task(task));
     Response::new(record, description, task, view, outputs)
 }
 
-/// What the network saw of a frame; none if the daemon does not say what its input is.
-fn view(terms: &StreamTerms, description: &Description, crop: Crop) -> Option<View> {
-    let input = description.input?;
-    let size = |width: u32, height: u32| Size { width, height };
-    let of_frame = size(terms.crop_width, terms.crop_height);
-    let of_input = size(input.width, input.height);
-    View::new(crop.x, crop.y, of_frame, of_input, input.letterbox).ok()
+/// What a network saw of a frame.
+struct Seen {
+    corner: Crop,
+    size: Size,
+}
+
+impl Seen {
+    /// None if the daemon does not say what the network's input is.
+    fn view(self, description: &Description) -> Option<View> {
+        let input = description.input?;
+        let of_input = Size {
+            width: input.width,
+            height: input.height,
+        };
+        let Crop { x, y } = self.corner;
+        View::new(x, y, self.size, of_input, input.letterbox).ok()
+    }
 }

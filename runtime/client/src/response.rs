@@ -20,6 +20,8 @@ pub struct Response {
     task: u16,
     view: Option<View>,
     outputs: Option<Outputs>,
+    /// With a pipeline's verdict.
+    parts: Vec<Self>,
 }
 
 impl Response {
@@ -36,7 +38,27 @@ impl Response {
             task,
             view,
             outputs,
+            parts: Vec::new(),
         }
+    }
+
+    pub(crate) fn of_parts(self, parts: Vec<Self>) -> Self {
+        Self { parts, ..self }
+    }
+
+    /// With the verdict on all of a frame: those on its parts, which tasks after the first looked at, in the order in which they
+    /// came. Each says [which part](ResultRecord::part) it is about, and of [which task](Self::task_name).
+    #[must_use]
+    pub fn parts(&self) -> &[Self] {
+        &self.parts
+    }
+
+    /// The name of the task whose answer it is; none if its stream has one task only, or no daemon answered.
+    #[must_use]
+    pub fn task_name(&self) -> Option<&str> {
+        let description = self.description.as_ref()?;
+        // A frame's own answer is that of the first, where others come after it.
+        description.task_name(self.task.max(1))
     }
 
     /// Without its outputs.
@@ -114,6 +136,7 @@ impl From<ResultRecord> for Response {
             task: 0,
             view: None,
             outputs: None,
+            parts: Vec::new(),
         }
     }
 }

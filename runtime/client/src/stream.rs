@@ -210,6 +210,8 @@ impl Shared {
                 slot: 0,
                 verdict: Verdict::Failed(Failure::ClientGone),
                 answer: None,
+                part: None,
+                left_out: 0,
                 captured_ns: 0,
                 deadline_ns: u64::MAX,
                 finished_ns,

@@ -69,7 +69,7 @@ pub struct TaskConfig {
     pub deadline: Option<Nanos>,
     /// Least time between two captures (T): the reservation is for one frame in this time.
     pub period: Nanos,
-    /// How many requests may have the same capture time, as the parts of one frame have: the reservation is for so many in
+    /// How many requests may have the same capture time, as the parts of one frame have: the reservation is for that many in
     /// each period.
     #[serde(default = "one")]
     pub burst: u8,

@@ -72,6 +72,8 @@ pub struct Ticket {
     pub client: ClientId,
     /// The client's slot that holds the payload.
     pub slot: u16,
+    /// Which part of the submission: 0 is the frame, those after it are crops of it.
+    pub part: u8,
     /// The client's own sequence number, echoed in the reply.
     pub sequence: u64,
 }

@@ -76,7 +76,7 @@
 //! let mut actions = Actions::for_config(&config);
 //!
 //! let now = Instant::from_nanos(1_000_000);
-//! let ticket = Ticket { client: ClientId(0), slot: 0, sequence: 1 };
+//! let ticket = Ticket { client: ClientId(0), slot: 0, part: 0, sequence: 1 };
 //! let frame = Arrival { task: TaskId(0), ticket, captured: now, deadline: None, egress: Nanos::ZERO };
 //! scheduler.step(now, &Event::Arrived(frame), &mut actions);
 //! let Some(&Action::Prepare { request, .. }) = actions.iter().next() else {

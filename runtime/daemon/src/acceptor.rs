@@ -508,7 +508,8 @@ impl Acceptor {
                 let mut terms = terms(task, client.0, frame);
                 if hello.buffers > 0 {
                     terms.slots = hello.buffers;
-                    terms.outputs.areas = terms.outputs.areas.min(hello.buffers);
+                    let a_slot = terms.outputs.areas / task.channel.slots;
+                    terms.outputs.areas = a_slot * hello.buffers;
                 }
                 Ok((client, terms, id))
             }
@@ -531,7 +532,7 @@ fn terms(task: &TaskPlan, place: u16, frame: FrameSpec) -> StreamTerms {
         outputs: OutputTerms {
             areas: match task.channel.area_bytes {
                 0 => 0,
-                _ => task.channel.slots,
+                _ => task.channel.areas,
             },
             // The plan has a limit far below.
             area_bytes: task.channel.area_bytes as u32,

@@ -40,6 +40,12 @@ pub fn admit<'p>(
             task: hello.task.clone(),
         });
     };
+    if let Some(after) = &task.after {
+        return Err(Refusal::NotSubmittedTo {
+            task: hello.task.clone(),
+            first: plan.task(after.first).name.clone(),
+        });
+    }
     peer.check(task.entry.allow.as_ref())?;
     let limit = plan.admission.streams_per_process;
     if peer.streams >= usize::from(limit) {

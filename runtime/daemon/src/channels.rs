@@ -16,7 +16,7 @@ use std::sync::Arc;
 use punctual_core::{ClientId, TaskId};
 use punctual_device::frames::SharedPreparer;
 use punctual_ipc::{OutputAreas, PayloadReader, Results, Submissions};
-use punctual_plan::Plan;
+use punctual_plan::{ClientSlotPlan, Plan};
 use punctual_platform::poll::{Poller, Waker};
 use punctual_platform::{Doorbell, OsError};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -41,6 +41,8 @@ pub struct SchedulerClientEnds {
     pub areas: Consumer<OutputAreas>,
     pub areas_returned: Producer<OutputAreas>,
     pub slots: u16,
+    /// The most crops of a frame.
+    pub parts: u8,
 }
 
 /// What a port has of a client.
@@ -96,6 +98,8 @@ pub struct Room {
     pub slots: u16,
     /// All that its submissions get without a verdict that was read.
     pub records: usize,
+    /// The most crops of a frame.
+    pub parts: u8,
 }
 
 /// All ends, to be given to their threads.
@@ -114,6 +118,7 @@ impl Channels {
             Room {
                 slots: channel.slots,
                 records: usize::from(channel.results) * usize::from(channel.records),
+                parts: parts_of(plan, *client),
             }
         });
         Self::with_room(&room.collect::<Vec<_>>())
@@ -139,7 +144,11 @@ impl Channels {
     fn add(
         &mut self,
         client: ClientId,
-        Room { slots, records }: Room,
+        Room {
+            slots,
+            records,
+            parts,
+        }: Room,
         scheduler_bell: &Arc<Doorbell>,
     ) -> Result<(), OsError> {
         // The client's bell, and its end.
@@ -150,9 +159,10 @@ impl Channels {
         // A slot is free before its submission has a verdict. So while the port waits for its client, more verdicts may
         // come than there are slots.
         let (outbound, outbound_out) = RingBuffer::new(records + 1);
-        let (orders, orders_out) = RingBuffer::new(submissions + 1);
+        let prepared = submissions * (1 + usize::from(parts));
+        let (orders, orders_out) = RingBuffer::new(prepared + 1);
         // An answer to every order.
-        let (prepared_in, prepared) = RingBuffer::new(submissions);
+        let (prepared_in, prepared) = RingBuffer::new(prepared);
         // One client at a time.
         let (to_port, newcomers) = RingBuffer::new(1);
         let (submissions_returned, submissions) = RingBuffer::new(1);
@@ -183,6 +193,7 @@ impl Channels {
             areas,
             areas_returned,
             slots,
+            parts,
         });
         self.intakes.push(IntakeEnds {
             client,
@@ -208,13 +219,24 @@ impl Channels {
     }
 }
 
+/// The most crops of a frame of a client.
+fn parts_of(plan: &Plan, client: ClientSlotPlan) -> u8 {
+    let bursts = client.parts();
+    let bursts = bursts.map(|task| plan.scheduler.tasks[task.index()].burst);
+    bursts.sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn each_ring_holds_the_worst_burst_of_its_client() {
-        let room = |slots, records| Room { slots, records };
+        let room = |slots, records| Room {
+            slots,
+            records,
+            parts: 0,
+        };
         let channels = Channels::with_room(&[room(4, 24), room(1, 2)]).expect("descriptors");
         let rings = channels.scheduler.clients.iter().zip(&channels.ports);
         for ((scheduler, port), (slots, records)) in rings.zip([(4, 24), (1, 2)]) {

@@ -44,13 +44,17 @@ pub fn descriptions(validated: &Validated) -> Vec<Description> {
     let mut all: Vec<Description> = tasks.map(|task| description(validated, task)).collect();
     let mut slots = plan.client_slots.clone();
     slots.dedup();
-    for slot in slots.into_iter().filter(|slot| slot.tasks > 1) {
-        let mut of = StreamTasks::default();
-        for task in slot.tasks() {
+    for slot in slots.into_iter().filter(|slot| slot.tasks + slot.parts > 1) {
+        let mut of = StreamTasks {
+            parts: slot.parts,
+            ..StreamTasks::default()
+        };
+        let all_of_slot = slot.tasks().chain(slot.parts());
+        for task in all_of_slot.clone() {
             of.add(plan.task(task).name.clone(), all[task.index()].clone());
         }
         let of = Arc::new(of);
-        for task in slot.tasks() {
+        for task in all_of_slot {
             all[task.index()].tasks = Some(Arc::clone(&of));
         }
     }

@@ -133,6 +133,10 @@ impl Intake {
         let (Some(pictures), Some(reader)) = (&mut self.pictures, &self.reader) else {
             return;
         };
+        // Its crops are parts of a frame that is recorded.
+        if payload.size.is_some() {
+            return;
+        }
         let whole = || CropRows::whole(&FrameLayout::from(*reader.frame()));
         let rows = pictures.of_frames.then(whole).transpose();
         let Ok(of_frame) = rows else {
@@ -143,6 +147,7 @@ impl Intake {
             ticket: Ticket {
                 client: self.ends.client,
                 slot: payload.slot,
+                part: 0,
                 sequence: payload.sequence,
             },
             captured: Instant::from_nanos(payload.captured_ns),
@@ -171,6 +176,8 @@ impl Intake {
         let found = self.targets.binary_search_by_key(&task, |it| it.task);
         let target = &self.targets[found.map_err(|_| Failure::Payload)?];
         let preprocessor = &mut self.preprocessors[target.preprocessor];
+        let crop = payload.size.unwrap_or(preprocessor.crop_max());
+        preprocessor.cut(crop).map_err(|_| Failure::Payload)?;
         // Where the client has its rows; the copy is packed, and the same wherever they lay.
         let layout = FrameLayout::from(*reader.frame());
         let crop = preprocessor

@@ -22,8 +22,10 @@
 mod acceptor;
 mod admission;
 mod blocking;
+mod boxes;
 mod channels;
 mod client_places;
+mod crops;
 mod describe;
 mod devices;
 mod drain;

@@ -1,7 +1,8 @@
 //! What goes from thread to thread. All `Copy`: nothing in here owns anything.
 
 use punctual_core::{Arrival, Failure, Nanos, Reply, RequestId, TaskId, Ticket};
-use punctual_ipc::HandedOver;
+use punctual_ipc::{HandedOver, Part};
+use punctual_types::Size;
 
 /// Where a submission's payload lies and which part of it the network is to see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct Payload {
     pub crop_x: u32,
     /// Row of the crop's first pixel.
     pub crop_y: u32,
+    /// The size of the crop, where it is not the task's.
+    pub size: Option<Size>,
     /// When it claims to have been captured, in ns.
     pub captured_ns: u64,
 }
@@ -57,8 +60,12 @@ pub struct Prepared {
 pub enum Outbound {
     /// Give the client an answer before its verdict.
     Answer(Answered),
+    /// Tell the client what becomes of a part of a frame, whose slot stays the daemon's.
+    Part(Answered),
     /// Tell the client, and give it its slot back.
     Verdict(Answered),
+    /// The same of a frame whose parts all have their verdicts.
+    Whole(Answered),
     /// The same of a submission that the policy never saw.
     Refused(Refusal),
     /// The client's work has ended: hand its result ring back.
@@ -75,6 +82,10 @@ pub struct Answered {
     pub outputs: Option<HandedOver>,
     /// Whether values of them are not finite.
     pub not_finite: bool,
+    /// Which crop of a frame it is about; none: the frame.
+    pub part: Option<Part>,
+    /// Boxes of a frame that are beyond what its tasks look at.
+    pub left_out: u16,
 }
 
 /// A submission that the scheduler's policy never saw.
@@ -83,6 +94,8 @@ pub struct Refusal {
     pub task: TaskId,
     pub ticket: Ticket,
     pub reason: Refused,
+    /// Which crop of a frame it is about; none: the frame.
+    pub part: Option<Part>,
     /// When it claims to have been captured, in ns.
     pub captured_ns: u64,
     /// The client's own deadline, in ns; 0 if it gave none.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_core::{Arrival, Instant, Nanos, TaskId, Ticket};
 use punctual_device::pool::Leader;
-use punctual_ipc::{ChannelFault, Descriptor, ResultRecord, Results, Submissions};
+use punctual_ipc::{ChannelFault, Descriptor, ResultRecord, Results, Submissions, Verdict};
 use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
@@ -246,6 +246,7 @@ impl Port {
             task,
             crop_x: descriptor.crop.x,
             crop_y: descriptor.crop.y,
+            size: None,
             captured_ns: descriptor.captured_ns,
         };
         self.announce(now);
@@ -278,6 +279,7 @@ impl Port {
         Ticket {
             client: self.ends.client,
             slot: descriptor.slot,
+            part: 0,
             sequence: descriptor.sequence,
         }
     }
@@ -305,6 +307,7 @@ impl Port {
             task,
             ticket,
             reason,
+            part: None,
             captured_ns: descriptor.captured_ns,
             deadline_ns: descriptor.deadline_ns.unwrap_or(0),
         };
@@ -316,7 +319,9 @@ impl Port {
         while let Ok(outbound) = self.ends.outbound.pop() {
             match outbound {
                 Outbound::Answer(answered) => self.answer(&answered),
+                Outbound::Part(answered) => self.part(&answered),
                 Outbound::Verdict(answered) => self.verdict(&answered),
+                Outbound::Whole(answered) => self.whole(&answered),
                 Outbound::Refused(refusal) => {
                     self.push(&record::of_refusal(&refusal, clock::now_ns()));
                 }
@@ -329,12 +334,34 @@ impl Port {
 
     /// An answer before the verdict.
     fn answer(&mut self, answered: &Answered) {
-        self.send(answered, false);
+        let record = self.send(answered, false);
+        self.note_sent(answered, false, record.sent_ns);
     }
 
     fn verdict(&mut self, answered: &Answered) {
         let record = self.send(answered, true);
-        if record.answer.is_some() {
+        self.note_sent(answered, true, record.sent_ns);
+        self.measure(answered, &record);
+    }
+
+    /// The frame itself, or a crop of it: to the scheduler a request of its own, with its verdict.
+    fn part(&mut self, answered: &Answered) {
+        let record = self.send(answered, false);
+        self.note_sent(answered, true, record.sent_ns);
+        if answered.part.is_some() {
+            self.measure(answered, &record);
+        }
+    }
+
+    /// Of which the scheduler knows the parts.
+    fn whole(&mut self, answered: &Answered) {
+        let record = self.send(answered, true);
+        self.measure(answered, &record);
+    }
+
+    fn measure(&self, answered: &Answered, record: &ResultRecord) {
+        let is_complete = matches!(record.verdict, Verdict::OnTime | Verdict::Late);
+        if record.answer.is_some() && is_complete {
             let task = self.metrics.task(answered.reply.task);
             let latency_ns = record.finished_ns.saturating_sub(record.captured_ns);
             task.latency.record(latency_ns);
@@ -351,15 +378,19 @@ impl Port {
         let record = record::of_answered(answered, is_final, exits, now_ns);
         self.client.egress.sent(answered.decided_ns, now_ns);
         self.push(&record);
+        record
+    }
+
+    /// Records what was sent: a verdict of a request of the scheduler's, or an answer before it.
+    fn note_sent(&self, answered: &Answered, is_final: bool, sent_ns: u64) {
         if let Some(recorder) = &self.recorder {
             recorder.write(RecordSent {
                 ticket: answered.reply.ticket,
                 is_final,
                 decided: Instant::from_nanos(answered.decided_ns),
-                began: Instant::from_nanos(now_ns),
+                began: Instant::from_nanos(sent_ns),
             });
         }
-        record
     }
 
     fn push(&mut self, record: &ResultRecord) {

@@ -29,6 +29,8 @@ pub fn of_answered(
         slot: reply.ticket.slot,
         verdict: verdict(reply.verdict),
         answer: reply.answer.map(answer),
+        part: answered.part,
+        left_out: answered.left_out,
         captured_ns: reply.captured.as_nanos(),
         deadline_ns: reply.deadline.as_nanos(),
         finished_ns: reply.delivered.map_or(sent_ns, Instant::as_nanos),
@@ -48,11 +50,13 @@ pub fn of_refusal(refusal: &Refusal, finished_ns: u64) -> ResultRecord {
             Refused::NoArea => punctual_ipc::Rejection::NoArea,
         }),
         answer: None,
+        part: refusal.part,
+        left_out: 0,
         captured_ns: refusal.captured_ns,
         deadline_ns: refusal.deadline_ns,
         finished_ns,
         sent_ns: finished_ns,
-        is_final: true,
+        is_final: refusal.part.is_none(),
     }
 }
 

@@ -14,6 +14,7 @@ use punctual_platform::{Missing, clock};
 use punctual_types::Size;
 
 use crate::channels::{Channels, HousekeepingClientEnds, IntakeEnds, PortEnds, SchedulerEnds};
+use crate::crops::Pipeline;
 use crate::describe::{self, Facts};
 use crate::drain::{DrainOrder, Flag};
 use crate::driver::Driver;
@@ -345,7 +346,8 @@ impl ThreadFactory<'_> {
         frames: Option<SharedPreparer>,
     ) -> Result<ManagedThread<Intake>, StartupError> {
         let client = ends.client;
-        let tasks = self.plan().client_slots[client.index()].tasks();
+        let slot = self.plan().client_slots[client.index()];
+        let tasks = slot.tasks().chain(slot.parts());
         let mut preprocessors = Preprocessors::default();
         let targets: Vec<Target> = self
             .served(tasks.clone())
@@ -549,6 +551,7 @@ impl ThreadFactory<'_> {
         let starvable = starvable(self.plan(), self.probes);
         let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain)
             .on_partitions(starvable, Arc::clone(&self.attention))
+            .of_pipelines(self.pipelines())
             .recorded_by(self.sinks.steps.take(), self.sinks.boxes.take())
             .telling(self.housekeeping.clone());
         let heart = Arc::clone(&world.heart);
@@ -563,6 +566,14 @@ impl ThreadFactory<'_> {
         Ok(ManagedThread::start(spec, stop, wakeup, heart, || {
             driver.serve()
         })?)
+    }
+
+    /// By client.
+    fn pipelines(&self) -> Vec<Option<Pipeline>> {
+        let slots = 0..self.plan().client_slots.len();
+        slots
+            .map(|slot| Pipeline::of_client(self.validated, slot))
+            .collect()
     }
 
     /// Where the outputs go that clients get.

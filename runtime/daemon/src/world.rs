@@ -3,6 +3,7 @@
 mod lending;
 mod outputs;
 mod probes;
+mod queries;
 mod weights;
 
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::{
     Action, ActionId, Arrival, ClientId, Criticality, Event, Infer, Instant, ModelId, PartitionId,
-    Reply, RequestId, Scheduler, TaskId, Ticket, Verdict,
+    Rejection, Reply, RequestId, Scheduler, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
 use punctual_events::RtEvent;
@@ -24,6 +25,7 @@ use punctual_recording::ring::StepSink;
 use rtrb::{Consumer, Producer};
 
 use crate::channels::{SchedulerClientEnds, SchedulerEnds};
+use crate::crops::Pipeline;
 use crate::drain::DrainOrder;
 use crate::messages::{
     Answered, Inbound, IntakeOrder, Outbound, Payload, Prepared, Refusal, Refused,
@@ -34,9 +36,10 @@ use crate::rt_events::emit;
 use crate::starved::{HELD_NS_MIN, Starvable};
 use lending::MemberTasks;
 pub use lending::TaskOfBuffer;
-use outputs::{ClientAreas, Delivered, Places};
+use outputs::{ClientAreas, Delivered, Places, Returned};
 pub use outputs::{LentAreas, TaskOutputs};
 use probes::{Probes, Work};
+use queries::{News, Queries};
 pub use weights::WeightTracker;
 
 /// The scheduler thread's ends of everything.
@@ -109,6 +112,8 @@ struct ClientLink {
     /// Where the outputs of its answers go; none if it gets none.
     areas: Option<ClientAreas>,
     places: Places,
+    /// Of its frames, if tasks after the one that it submits to look at crops of them.
+    queries: Option<Queries>,
     newcomers: Consumer<OutputAreas>,
     areas_returned: Producer<OutputAreas>,
     /// Submissions without a verdict.
@@ -128,7 +133,8 @@ impl ClientLink {
             intake_bell: ends.intake_bell,
             payloads: vec![Payload::default(); usize::from(ends.slots)].into(),
             areas: None,
-            places: Places::new(ends.slots),
+            places: Places::new(ends.slots, ends.parts),
+            queries: None,
             newcomers: ends.areas,
             areas_returned: ends.areas_returned,
             open: 0,
@@ -308,6 +314,15 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 
+    /// With the pipelines of the clients' frames, by client; at the start, before there are clients.
+    pub fn of_pipelines(mut self, pipelines: Vec<Option<Pipeline>>) -> Self {
+        for (client, pipeline) in self.clients.iter_mut().zip(pipelines) {
+            let slots = client.payloads.len() as u16;
+            client.queries = pipeline.map(|pipeline| Queries::new(pipeline, slots));
+        }
+        self
+    }
+
     /// With what can be seen of the partitions' cores, by probes that pay this attention.
     pub fn on_partitions(self, starvable: Box<[Starvable]>, attention: Arc<Attention>) -> Self {
         assert_eq!(starvable.len(), self.held.len(), "one entry a partition");
@@ -429,6 +444,14 @@ impl<D: Device> DaemonWorld<D> {
         // Before arrivals, which need them: stages and preparations of requests that are over may have ended.
         self.take_areas_back();
         for client in 0..self.clients.len() {
+            let client = ClientId(client as u16);
+            while events.room() > 0
+                && let Some(event) = self.news_of_parts(client)
+            {
+                events.push(event);
+            }
+        }
+        for client in 0..self.clients.len() {
             while events.room() > 0
                 && let Ok(inbound) = self.clients[client].inbound.pop()
             {
@@ -443,6 +466,13 @@ impl<D: Device> DaemonWorld<D> {
     /// After the drain: what ports took before they saw the order.
     pub fn refuse_the_rest(&mut self) {
         for client in 0..self.clients.len() {
+            while let Some(queries) = &mut self.clients[client].queries
+                && queries.is_telling()
+            {
+                if let Some(slot) = queries.give_up() {
+                    self.whole(ClientId(client as u16), slot);
+                }
+            }
             while let Ok(inbound) = self.clients[client].inbound.pop() {
                 match inbound {
                     Inbound::Arrived { arrival, .. } => {
@@ -459,11 +489,65 @@ impl<D: Device> DaemonWorld<D> {
     }
 
     fn take_areas_back(&mut self) {
-        while let Some((client, area, memory)) = self.trackers.outputs.returned() {
-            if let Some(areas) = &mut self.clients[client.index()].areas {
+        while let Some(returned) = self.trackers.outputs.returned() {
+            let Returned {
+                ticket,
+                area,
+                memory,
+            } = returned;
+            let client = &mut self.clients[ticket.client.index()];
+            if ticket.part == 0
+                && let Some(queries) = &mut client.queries
+            {
+                let payload = client.payloads[usize::from(ticket.slot)];
+                let area = Some(memory.as_slice());
+                queries.look(ticket, &payload, area, |task| {
+                    self.metrics.part_left_out(task)
+                });
+            }
+            if let Some(areas) = &mut client.areas {
                 areas.areas.put_back(area, memory);
             }
-            self.retire_if_done(client);
+            self.retire_if_done(ticket.client);
+        }
+    }
+
+    /// What the scheduler is to know next of crops of a client's frames.
+    fn news_of_parts(&mut self, client: ClientId) -> Option<Event> {
+        loop {
+            let link = &mut self.clients[client.index()];
+            match link.queries.as_mut()?.news(link.gone)? {
+                News::Burst(event) => return Some(event),
+                News::Part(arrival) => {
+                    self.metrics.part_found(arrival.task);
+                    let has_outputs = self.trackers.outputs.has_outputs(arrival.task);
+                    if let Some(areas) = link.areas.as_mut().filter(|_| has_outputs)
+                        && !areas.reserve(&arrival.ticket)
+                    {
+                        self.refuse_part(&arrival, Refused::NoArea);
+                        continue;
+                    }
+                    return Some(Event::Arrived(arrival));
+                }
+                News::Over(slot) => self.whole(client, slot),
+            }
+        }
+    }
+
+    fn refuse_part(&mut self, arrival: &Arrival, reason: Refused) {
+        let ticket = &arrival.ticket;
+        self.metrics.part_refused(arrival.task, reason);
+        self.refused(arrival, reason);
+        let rejected = Verdict::Rejected(Rejection::QueueFull);
+        self.part_over(ticket, rejected);
+    }
+
+    /// A part of a frame has its verdict: perhaps all of the frame has.
+    fn part_over(&mut self, ticket: &Ticket, verdict: Verdict) {
+        let client = &mut self.clients[ticket.client.index()];
+        let queries = client.queries.as_mut();
+        if let Some(slot) = queries.and_then(|queries| queries.part_over(ticket, verdict)) {
+            self.whole(ticket.client, slot);
         }
     }
 
@@ -482,6 +566,8 @@ impl<D: Device> DaemonWorld<D> {
                 }
                 client.payloads[usize::from(payload.slot)] = payload;
                 client.open += 1;
+                let queries = client.queries.as_mut();
+                let arrival = queries.map_or(arrival, |queries| queries.begin(arrival));
                 Event::Arrived(arrival)
             }
             Inbound::Gone => {
@@ -497,10 +583,18 @@ impl<D: Device> DaemonWorld<D> {
         if self.metrics.refused(arrival.task, client, reason) {
             tell_first(&arrival.ticket, reason.into());
         }
+        self.refused(arrival, reason);
+    }
+
+    /// Tells the client of a submission, or a crop of one, that the policy never sees.
+    fn refused(&mut self, arrival: &Arrival, reason: Refused) {
+        let queries = &self.clients[arrival.ticket.client.index()].queries;
+        let part = queries.as_ref().and_then(|it| it.part(&arrival.ticket));
         let refusal = Refusal {
             task: arrival.task,
             ticket: arrival.ticket,
             reason,
+            part,
             captured_ns: arrival.captured.as_nanos(),
             deadline_ns: arrival.deadline.map_or(0, Instant::as_nanos),
         };
@@ -510,6 +604,8 @@ impl<D: Device> DaemonWorld<D> {
     fn prepare(&mut self, request: RequestId, task: TaskId, ticket: Ticket) {
         let client = &mut self.clients[ticket.client.index()];
         let payload = client.payloads[usize::from(ticket.slot)];
+        let queries = client.queries.as_ref();
+        let payload = queries.map_or(payload, |it| it.payload(&ticket, task, payload));
         if task != payload.task {
             count(&self.metrics.task(payload.task).offloaded);
         }
@@ -617,6 +713,56 @@ impl<D: Device> DaemonWorld<D> {
 
     fn reply(&mut self, reply: &Reply) {
         let answered = self.answered(reply);
+        if self.clients[reply.ticket.client.index()].queries.is_some() {
+            return self.reply_of_query(answered);
+        }
+        self.conclude(answered, Outbound::Verdict);
+    }
+
+    /// A request of a frame that several tasks look at has its verdict.
+    fn reply_of_query(&mut self, answered: Answered) {
+        let ticket = answered.reply.ticket;
+        let client = &mut self.clients[ticket.client.index()];
+        let Some(queries) = &mut client.queries else {
+            return;
+        };
+        if ticket.part > 0 {
+            let part = queries.part(&ticket);
+            self.metrics.part_concluded(&answered);
+            self.send_part(Answered { part, ..answered });
+            self.take_areas_back();
+            return self.part_over(&ticket, answered.reply.verdict);
+        }
+        let answered = queries.answered(answered);
+        let payload = client.payloads[usize::from(ticket.slot)];
+        if answered.reply.answer.is_none() || client.gone {
+            queries.look(ticket, &payload, None, |_| ());
+        } else {
+            self.send_part(answered);
+        }
+        // With the area come the boxes, most often at once.
+        self.take_areas_back();
+    }
+
+    fn send_part(&mut self, answered: Answered) {
+        let client = answered.reply.ticket.client;
+        if !self.clients[client.index()].gone {
+            self.send(client, Outbound::Part(answered));
+        }
+    }
+
+    /// All parts of the frame in this slot have their verdicts.
+    fn whole(&mut self, client: ClientId, slot: u16) {
+        let queries = self.clients[client.index()].queries.as_mut();
+        let whole = queries.and_then(|queries| queries.conclude(slot, clock::now_ns()));
+        if let Some(answered) = whole {
+            self.conclude(answered, Outbound::Whole);
+        }
+    }
+
+    /// The verdict on a submission.
+    fn conclude(&mut self, answered: Answered, outbound: fn(Answered) -> Outbound) {
+        let reply = &answered.reply;
         if self.metrics.concluded(&answered) {
             tell_first(&reply.ticket, reply.verdict.into());
         }
@@ -639,7 +785,7 @@ impl<D: Device> DaemonWorld<D> {
             self.retire_if_done(reply.ticket.client);
             return;
         }
-        self.send(reply.ticket.client, Outbound::Verdict(answered));
+        self.send(reply.ticket.client, outbound(answered));
     }
 
     /// The verdict with the outputs that belong to it.
@@ -772,6 +918,8 @@ fn answered(reply: &Reply, delivered: Option<Delivered>) -> Answered {
         decided_ns: clock::now_ns(),
         outputs: delivered.map(|delivered| delivered.handed),
         not_finite: delivered.is_some_and(|delivered| delivered.not_finite),
+        part: None,
+        left_out: 0,
     }
 }
 

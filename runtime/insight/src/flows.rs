@@ -12,6 +12,7 @@ pub(crate) struct FrameKey {
     client: ClientId,
     sequence: u64,
     slot: u16,
+    part: u8,
 }
 
 impl From<Ticket> for FrameKey {
@@ -19,12 +20,14 @@ impl From<Ticket> for FrameKey {
         let Ticket {
             client,
             slot,
+            part,
             sequence,
         } = ticket;
         Self {
             client,
             sequence,
             slot,
+            part,
         }
     }
 }

@@ -189,6 +189,8 @@ fn channel(name: &'static str, wanted: Rows) -> Way {
                 slot,
                 verdict: Verdict::OnTime,
                 answer: None,
+                part: None,
+                left_out: 0,
                 captured_ns: descriptor.captured_ns,
                 deadline_ns: 0,
                 finished_ns: now_ns(),

@@ -45,6 +45,8 @@ pub struct Description {
 pub struct StreamTasks {
     /// By the number that submissions have, the first being 1.
     pub tasks: Vec<StreamTask>,
+    /// How many of them, the last ones, look at parts of a frame that the daemon finds: nothing is submitted to them.
+    pub parts: u16,
     /// What the answers of any of them consist of, each once.
     pub descriptions: Vec<Description>,
 }
@@ -78,6 +80,12 @@ impl StreamTasks {
     pub fn number(&self, name: &str) -> Option<u16> {
         let at = self.tasks.iter().position(|task| task.name == name)?;
         u16::try_from(at + 1).ok()
+    }
+
+    /// The number of the last task that submissions can be for.
+    fn last_submitted_to(&self) -> u16 {
+        let tasks = u16::try_from(self.tasks.len()).unwrap_or(u16::MAX);
+        tasks.saturating_sub(self.parts)
     }
 }
 
@@ -235,8 +243,15 @@ impl Description {
     /// How many tasks submissions may name by number.
     #[must_use]
     pub fn task_count(&self) -> u16 {
-        let tasks = self.tasks.as_ref().map_or(0, |of| of.tasks.len());
-        u16::try_from(tasks).unwrap_or(u16::MAX)
+        let tasks = self.tasks.as_ref();
+        tasks.map_or(0, |of| of.last_submitted_to())
+    }
+
+    /// The name of the task of this number.
+    #[must_use]
+    pub fn task_name(&self, task: u16) -> Option<&str> {
+        let at = usize::from(task).checked_sub(1)?;
+        Some(&self.tasks.as_ref()?.tasks.get(at)?.name)
     }
 
     /// How many numbers come with each frame.

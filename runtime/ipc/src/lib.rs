@@ -78,7 +78,9 @@ pub use handshake::{
 };
 pub use listener::{AdmitError, Connection, HelloError, ListenError, Listener, PeerCredentials};
 pub use punctual_types::{AnswerKind, Element};
-pub use result::{Answer, Failure, HandedOver, RecordError, Rejection, ResultRecord, Verdict};
+pub use result::{
+    Answer, Failure, HandedOver, Part, PartCrop, RecordError, Rejection, ResultRecord, Verdict,
+};
 pub use ring::PositionError;
 pub use server::{
     ChannelFault, OutputAreas, PayloadError, PayloadReader, Results, Rows, ServerChannel,

@@ -61,6 +61,8 @@ fn record(descriptor: &Descriptor) -> ResultRecord {
         slot: descriptor.slot,
         verdict: Verdict::OnTime,
         answer: None,
+        part: None,
+        left_out: 0,
         captured_ns: descriptor.captured_ns,
         deadline_ns: 0,
         finished_ns: 0,

@@ -7,9 +7,9 @@ use crate::ring::Cell;
 
 /// One submission's result: its verdict, or an answer before it.
 ///
-/// Layout, in 64-bit words: sequence; captured; finished; deadline; verdict, reason, exit, flags
-/// (8 bits each, low first), class, confidence (16 bits each); slot; area ‖ its generation (high half first);
-/// sent.
+/// Layout, in 64-bit words: sequence; captured, or of a part its crop (left, top, width, height: 16 bits each, low first);
+/// finished; deadline; verdict, reason, exit, flags (8 bits each, low first), class, confidence (16 bits each); slot, part, task,
+/// left out (16 bits each, low first); area ‖ its generation (high half first); sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResultRecord {
     /// The submission's.
@@ -18,7 +18,11 @@ pub struct ResultRecord {
     pub verdict: Verdict,
     /// The network's answer, if one was reached.
     pub answer: Option<Answer>,
-    /// When the frame was captured: monotonic ns.
+    /// Which part of the frame it is about; none: all of it.
+    pub part: Option<Part>,
+    /// Parts that the frame had beyond what the plan allows for, and that nothing was done with. With the verdict on a pipeline.
+    pub left_out: u16,
+    /// When the frame was captured: monotonic ns. 0 in the record of a part, until the client sets what it submitted.
     pub captured_ns: u64,
     /// The absolute deadline that applied; `u64::MAX`: none did.
     pub deadline_ns: u64,
@@ -37,6 +41,54 @@ impl ResultRecord {
     pub const fn has_deadline(&self) -> bool {
         self.deadline_ns != u64::MAX
     }
+}
+
+/// A part of a frame that a task after another looked at. Its record is the only one of the part, and never the submission's last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The number of the task among the stream's, the first being 1.
+    pub task: u16,
+    /// Which of the frame's parts, of all its tasks, the first being 1.
+    pub number: u8,
+    /// What the network saw, in pixels of the frame.
+    pub crop: PartCrop,
+}
+
+/// A rectangle of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartCrop {
+    pub x: u16,
+    pub y: u16,
+    pub width: u16,
+    pub height: u16,
+}
+
+impl PartCrop {
+    fn encode(self) -> u64 {
+        four([self.x, self.y, self.width, self.height])
+    }
+
+    fn decode(word: u64) -> Self {
+        let [x, y, width, height] = quarters(word);
+        Self {
+            x,
+            y,
+            width,
+            height,
+        }
+    }
+}
+
+/// A word of four numbers, the first in its lowest bits.
+fn four(numbers: [u16; 4]) -> u64 {
+    numbers
+        .iter()
+        .rev()
+        .fold(0, |word, number| word << 16 | u64::from(*number))
+}
+
+fn quarters(word: u64) -> [u16; 4] {
+    std::array::from_fn(|at| (word >> (16 * at)) as u16)
 }
 
 /// What a network answers for a frame.
@@ -271,13 +323,15 @@ impl ResultRecord {
         let outputs = outputs.map_or(0, |outputs| {
             u64::from(outputs.area) << 32 | u64::from(outputs.generation)
         });
+        let (part, task) = self.part.map_or((0, 0), |part| (part.number, part.task));
         [
             self.sequence,
-            self.captured_ns,
+            self.part
+                .map_or(self.captured_ns, |part| part.crop.encode()),
             self.finished_ns,
             self.deadline_ns,
             u64::from(verdict) | u64::from(reason) << 8 | answer | more,
-            u64::from(self.slot),
+            four([self.slot, part.into(), task, self.left_out]),
             outputs,
             self.sent_ns,
         ]
@@ -286,20 +340,28 @@ impl ResultRecord {
     pub(crate) fn decode(cell: &Cell) -> Result<Self, RecordError> {
         let &[
             sequence,
-            captured_ns,
+            captured,
             finished_ns,
             deadline_ns,
             outcome,
-            slot,
+            place,
             outputs,
             sent_ns,
         ] = cell;
-        if slot > u64::from(u16::MAX) {
-            return Err(RecordError::Field {
-                word: 5,
-                found: slot,
-            });
-        }
+        let [slot, number, task, left_out] = quarters(place);
+        let field = RecordError::Field {
+            word: 5,
+            found: place,
+        };
+        let part = match (u8::try_from(number), task) {
+            (Ok(0), 0) => None,
+            (Ok(0), _) | (_, 0) | (Err(_), _) => return Err(field),
+            (Ok(number), task) => Some(Part {
+                task,
+                number,
+                crop: PartCrop::decode(captured),
+            }),
+        };
         let [verdict, reason, ..] = outcome.to_le_bytes();
         let verdict =
             Verdict::from_codes(verdict, reason).ok_or(RecordError::Verdict { verdict, reason })?;
@@ -309,16 +371,22 @@ impl ResultRecord {
             0 if outputs == 0 => None,
             _ => Some(Answer::decode(outcome & !more, outputs)?),
         };
-        if !is_final && answer.is_none() {
+        // A frame's own record before its verdict is an answer; a part's is its verdict.
+        if !is_final && answer.is_none() && part.is_none() {
             let found = outcome;
             return Err(RecordError::Field { word: 4, found });
         }
+        if is_final && part.is_some() || left_out > 0 && !is_final {
+            return Err(field);
+        }
         Ok(Self {
             sequence,
-            slot: slot as u16,
+            slot,
             verdict,
             answer,
-            captured_ns,
+            part,
+            left_out,
+            captured_ns: if part.is_some() { 0 } else { captured },
             deadline_ns,
             finished_ns,
             sent_ns,
@@ -390,41 +458,47 @@ mod tests {
             .collect();
         let (half, word) = (any::<Option<u16>>(), any::<Option<(u16, u32)>>());
         let answer = proptest::option::of((any::<(u8, bool)>(), half.clone(), half, word));
+        let part = proptest::option::of((1_u8.., 1_u16.., any::<[u16; 4]>()));
         (
             any::<([u64; 5], bool)>(),
-            any::<u16>(),
+            any::<(u16, u16)>(),
             proptest::sample::select(codes),
             answer,
+            part,
         )
-            .prop_map(
-                |(
-                    ([sequence, captured_ns, finished_ns, sent_ns, deadline_ns], is_final),
+            .prop_map(|(times, (slot, left_out), verdict, answer, part)| {
+                let ([sequence, captured_ns, finished_ns, sent_ns, deadline_ns], is_final) = times;
+                let is_final = part.is_none() && (is_final || answer.is_none());
+                let part = part.map(|(number, task, [x, y, width, height])| Part {
+                    task,
+                    number,
+                    crop: PartCrop {
+                        x,
+                        y,
+                        width,
+                        height,
+                    },
+                });
+                ResultRecord {
+                    sequence,
                     slot,
                     verdict,
-                    answer,
-                )| {
-                    ResultRecord {
-                        sequence,
-                        slot,
-                        verdict,
-                        answer: answer.map(|((exit, not_finite), class, confidence, outputs)| {
-                            Answer {
-                                exit,
-                                class,
-                                confidence,
-                                outputs: outputs
-                                    .map(|(area, generation)| HandedOver { area, generation }),
-                                not_finite,
-                            }
-                        }),
-                        captured_ns,
-                        deadline_ns,
-                        finished_ns,
-                        sent_ns,
-                        is_final: is_final || answer.is_none(),
-                    }
-                },
-            )
+                    answer: answer.map(|((exit, not_finite), class, confidence, outputs)| Answer {
+                        exit,
+                        class,
+                        confidence,
+                        outputs: outputs.map(|(area, generation)| HandedOver { area, generation }),
+                        not_finite,
+                    }),
+                    part,
+                    left_out: if is_final { left_out } else { 0 },
+                    captured_ns: part.map_or(captured_ns, |_| 0),
+                    deadline_ns,
+                    finished_ns,
+                    sent_ns,
+                    is_final,
+                }
+            })
     }
 
     proptest! {

@@ -11,12 +11,14 @@
 
 mod budget;
 mod elsewhere;
+mod flow;
 mod inputs;
 mod manifest;
 mod needs;
 mod plan;
 mod read;
 mod resolve;
+mod split;
 mod versions;
 
 pub use punctual_diagnostics::Diagnostics;
@@ -30,6 +32,7 @@ pub use budget::{
     TaskReport, Unschedulable, WAITING_SECONDS,
 };
 pub use elsewhere::ElsewhereRule;
+pub use flow::Flow;
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, Candidate, DeviceKind, Difference, EngineHost, Fact, Gpu,
     GpuHost, Host, HostCores, Nearness, OrtHost, PUBLISHED, PackageInput, PlanInputs, Policies,
@@ -37,18 +40,21 @@ pub use inputs::{
     WrittenPolicyError,
 };
 pub use manifest::{
-    Defaulted, LeaderWait, METRICS_SUFFIX, Margins, PatternRule, Payloads, RecorderMode,
+    AfterRule, Defaulted, LeaderWait, METRICS_SUFFIX, Margins, PatternRule, Payloads, RecorderMode,
     RecorderPlan, RecorderRule, Scheduling, SocketRule, names_of,
 };
 pub use needs::{ModelNeeds, Needs, PartitionNeeds};
-pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
+pub use plan::{
+    AfterPlan, ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning,
+};
 pub use read::{Files, NoSuchBoard, PackageCheck, beside, inside, read_profile};
 pub use resolve::{
-    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EngineRule, EntryPlan, FillRule,
-    FrameNeeds, FramePlan, FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule,
-    PartitionPlan, PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule, Reservation, Role,
-    TaskRule, ThreadPlan, UnitUse, VectorPlan, VectorRule,
+    Access, AccessRule, AdmissionPlan, ChannelPlan, CropsPlan, DeviceRule, EngineRule, EntryPlan,
+    FillRule, FrameNeeds, FramePlan, FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard,
+    OutputRule, PartitionPlan, PipelineRule, PlaceRule, PlacementRule, PrioritiesExhausted,
+    RangesRule, Reservation, Role, TaskRule, ThreadPlan, UnitUse, VectorPlan, VectorRule,
 };
+pub use split::{Split, even_split, split};
 pub use versions::{Choice, PassedOver, Version, WhyNot, newest, versions};
 
 use manifest::PackageSource;

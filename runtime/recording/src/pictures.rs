@@ -424,6 +424,7 @@ mod tests {
         Ticket {
             client: ClientId(2),
             slot: 0,
+            part: 0,
             sequence: 7,
         }
     }

@@ -33,13 +33,20 @@ impl Names {
         named(&self.tasks, id.index(), "task")
     }
 
-    /// A frame as people call it: `TASK/CLIENT/SEQUENCE`.
+    /// A frame as people call it: `TASK/CLIENT/SEQUENCE`, with `.PART` if it is a crop of one.
     #[must_use]
     pub fn frame(&self, frame: FrameId) -> String {
         let Ticket {
-            client, sequence, ..
+            client,
+            part,
+            sequence,
+            ..
         } = frame.ticket;
-        format!("{}/{}/{sequence}", self.task(frame.task), client.0)
+        let name = format!("{}/{}/{sequence}", self.task(frame.task), client.0);
+        match part {
+            0 => name,
+            part => format!("{name}.{part}"),
+        }
     }
 
     #[must_use]

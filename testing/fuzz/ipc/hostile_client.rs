@@ -263,6 +263,8 @@ fn record(slot: u16, sequence: u64, verdict: Verdict, outputs: Option<HandedOver
             outputs,
             not_finite: false,
         }),
+        part: None,
+        left_out: 0,
         captured_ns: 0,
         deadline_ns: 0,
         finished_ns: 0,

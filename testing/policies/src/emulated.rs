@@ -282,6 +282,7 @@ impl Outside {
             ticket: Ticket {
                 client: ClientId(task.0),
                 slot: 0,
+                part: 0,
                 sequence: self.scheduled,
             },
             captured: self.now + gap,

@@ -159,6 +159,7 @@ impl<N: Nature> Environment<N> {
             ticket: Ticket {
                 client: ClientId(task),
                 slot: 0,
+                part: 0,
                 sequence: self.sequence,
             },
             captured: at,

@@ -187,6 +187,7 @@ impl Player<'_> {
                 ticket: Ticket {
                     client: ClientId(0),
                     slot: 0,
+                    part: 0,
                     sequence,
                 },
                 captured: now,

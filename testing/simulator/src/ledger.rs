@@ -173,6 +173,7 @@ const fn ticket(client: ClientId, sequence: u64) -> Ticket {
     Ticket {
         client,
         slot: sequence as u16,
+        part: 0,
         sequence,
     }
 }

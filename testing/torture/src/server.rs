@@ -380,6 +380,8 @@ impl Answerer {
             slot,
             verdict,
             answer,
+            part: None,
+            left_out: 0,
             captured_ns: descriptor.captured_ns,
             deadline_ns: descriptor.deadline_ns.unwrap_or(0),
             finished_ns: now_ns(),

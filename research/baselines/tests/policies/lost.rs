@@ -66,6 +66,7 @@ impl Bench {
             ticket: Ticket {
                 client: ClientId(0),
                 slot: 0,
+                part: 0,
                 sequence: self.sequence,
             },
             captured: self.now,

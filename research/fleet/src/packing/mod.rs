@@ -12,21 +12,20 @@
 //! [`combine`] makes one session of several that begin with the same stages.
 
 mod combine;
+mod cost;
 mod cycle;
 mod exact;
-mod flow;
 mod rate;
-mod split;
 mod squishy;
 #[cfg(test)]
 mod tests;
 mod times;
 
 pub use combine::{Branch, combine};
+pub use cost::{Choice, StageCost};
 pub use cycle::{Cycle, Load, Run, Session};
 pub use exact::{LOADS_MAX, fewest_nodes};
-pub use flow::Flow;
+pub use punctual_plan::{Flow, Split, even_split, split};
 pub use rate::Rate;
-pub use split::{Choice, Split, StageCost, even_split, split};
 pub use squishy::{Bin, Merging, Node, Packing, Shelf, pack};
 pub use times::{BatchTimes, TimesError};

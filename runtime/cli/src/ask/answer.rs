@@ -38,6 +38,24 @@ pub struct Answered {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pixels: Vec<Share>,
     pub tensors: Vec<Summary>,
+    /// What tasks after this one answer for crops of the frame.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartAnswered>,
+}
+
+/// The answer of a task for a crop that another found.
+#[derive(Debug, Serialize)]
+pub struct PartAnswered {
+    pub task: String,
+    pub verdict: String,
+    pub exit: Option<u32>,
+    /// By name, if it has one.
+    pub class: Option<String>,
+    pub class_index: Option<u16>,
+    pub confidence: Option<f32>,
+    /// In pixels of the picture: left, top, right, bottom. None of an array.
+    #[serde(rename = "box")]
+    pub sides: Option<[f32; 4]>,
 }
 
 /// The pixels of a class.
@@ -144,6 +162,11 @@ impl Answered {
                 .map(|tensor| Summary::of(&tensor))
                 .collect(),
             detections,
+            parts: response
+                .parts()
+                .iter()
+                .map(|part| PartAnswered::of(part, placement))
+                .collect(),
         }
     }
 
@@ -188,6 +211,9 @@ impl Answered {
         for found in self.detections.iter().flatten() {
             let _ = writeln!(text, "  {found}");
         }
+        for part in &self.parts {
+            let _ = writeln!(text, "  {part}");
+        }
         for Share { class, share } in &self.pixels {
             let _ = writeln!(text, "  {class:20}  {:5.1}% of the pixels", share * 100.0);
         }
@@ -195,6 +221,43 @@ impl Answered {
             let _ = writeln!(text, "  {tensor}");
         }
         text
+    }
+}
+
+impl PartAnswered {
+    fn of(response: &Response, placement: Option<&Placement>) -> Self {
+        let sides = placement.zip(response.view()).map(|(placement, view)| {
+            let Rect {
+                left,
+                top,
+                right,
+                bottom,
+            } = placement.rect(&view.bounds());
+            [left, top, right, bottom]
+        });
+        Self {
+            task: response.task_name().unwrap_or_default().to_owned(),
+            verdict: response.verdict.to_string(),
+            exit: response.answer.map(|answer| u32::from(answer.exit) + 1),
+            class: response.class_name().map(printable),
+            class_index: response.class(),
+            confidence: response.confidence(),
+            sides,
+        }
+    }
+}
+
+impl fmt::Display for PartAnswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = vec![format!("{}:", printable(&self.task))];
+        words.extend(self.class.clone());
+        words.extend(self.confidence.map(|it| format!("{:.1}%", it * 100.0)));
+        if let Some([left, top, right, bottom]) = self.sides {
+            words.push(format!(
+                "({left:.0}, {top:.0}) to ({right:.0}, {bottom:.0})"
+            ));
+        }
+        write!(f, "{} · {}", words.join(" "), self.verdict)
     }
 }
 
@@ -321,6 +384,7 @@ mod tests {
             detections: None,
             pixels: Vec::new(),
             tensors: Vec::new(),
+            parts: Vec::new(),
         }
     }
 

@@ -125,6 +125,7 @@ fn rejected(now: &mut RejectedReport, before: &RejectedReport) {
         (&mut now.quota, before.quota),
         (&mut now.no_area, before.no_area),
         (&mut now.not_ready, before.not_ready),
+        (&mut now.fan_out, before.fan_out),
     ]);
 }
 

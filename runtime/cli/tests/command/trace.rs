@@ -81,6 +81,7 @@ fn steps(frame: u64) -> Vec<Step> {
     let ticket = Ticket {
         client: ClientId(3),
         slot: 0,
+        part: 0,
         sequence: frame,
     };
     let request = RequestId {

@@ -61,9 +61,14 @@ int main(void) {
     FIELD(punctual_result, outputs);
     FIELD(punctual_result, not_finite);
     FIELD(punctual_result, is_final);
-    FIELD(punctual_result, unused);
+    FIELD(punctual_result, part);
     FIELD(punctual_result, task);
+    FIELD(punctual_result, left_out);
     FIELD(punctual_result, reserved);
+    FIELD(punctual_result, crop_x);
+    FIELD(punctual_result, crop_y);
+    FIELD(punctual_result, crop_width);
+    FIELD(punctual_result, crop_height);
     STRUCT(punctual_tensor);
     FIELD(punctual_tensor, name);
     FIELD(punctual_tensor, data);

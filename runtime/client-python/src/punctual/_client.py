@@ -242,6 +242,7 @@ class Client:
         elif verdict is Verdict.FAILED:
             reason = Failure(outcome.reason)
         deadline_ns: int = outcome.deadline_ns
+        crop = (outcome.crop_x, outcome.crop_y, outcome.crop_width, outcome.crop_height)
         return Result(
             sequence=outcome.sequence,
             verdict=verdict,
@@ -253,6 +254,9 @@ class Client:
             slot=outcome.slot,
             is_final=bool(outcome.is_final),
             task=outcome.task,
+            part=outcome.part,
+            crop=crop if outcome.part else None,
+            left_out=outcome.left_out,
         )
 
     def _answer(self, outcome: lib.Outcome) -> Answer:

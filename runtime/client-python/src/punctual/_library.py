@@ -98,9 +98,14 @@ class Outcome(ctypes.Structure):
         ("outputs", c_uint8),
         ("not_finite", c_uint8),
         ("is_final", c_uint8),
-        ("unused", c_uint8),
+        ("part", c_uint8),
         ("task", c_uint16),
-        ("reserved", c_uint8 * 4),
+        ("left_out", c_uint16),
+        ("reserved", c_uint16),
+        ("crop_x", c_uint16),
+        ("crop_y", c_uint16),
+        ("crop_width", c_uint16),
+        ("crop_height", c_uint16),
     ]
 
 

@@ -159,3 +159,9 @@ class Result:
     #: Where the connection is of several tasks, the number of the one that the frame was for: the first of
     #: `Client.tasks` is 1. 0: the one that the client asked for, or no daemon answered.
     task: int = 0
+    #: Which crop of the frame it is about, from 1, where tasks look at what another finds; 0: the frame.
+    part: int = 0
+    #: What the network saw of the frame, if it is about a part: left, top, width, height.
+    crop: tuple[int, int, int, int] | None = None
+    #: With the verdict: boxes that no task looked at, as they are beyond the manifest's bound.
+    left_out: int = 0

@@ -84,6 +84,8 @@ impl Daemon {
                 outputs: Some(open.handed),
                 ..Answer::of_class(exit, 1, 2)
             }),
+            part: None,
+            left_out: 0,
             captured_ns: 0,
             deadline_ns: u64::MAX,
             finished_ns: now_ns(),

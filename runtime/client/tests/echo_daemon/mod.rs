@@ -447,6 +447,8 @@ impl Account {
                 u16::from(copy[0]),
                 u16::MAX,
             )),
+            part: None,
+            left_out: 0,
             captured_ns: descriptor.captured_ns,
             deadline_ns: descriptor.deadline_ns.unwrap_or(u64::MAX),
             finished_ns: now_ns(),

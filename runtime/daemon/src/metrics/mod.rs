@@ -145,6 +145,23 @@ impl Metrics {
         self.clients[client.index()].submitted();
     }
 
+    /// A crop of a frame, for a task after the one that the frame was submitted to.
+    pub fn part_found(&self, task: TaskId) {
+        self.tasks[task.index()].outcomes.submitted();
+    }
+
+    /// A box beyond those of a frame that the task looks at.
+    pub fn part_left_out(&self, task: TaskId) {
+        let outcomes = &self.tasks[task.index()].outcomes;
+        outcomes.submitted();
+        outcomes.ended(Outcome::FanOut);
+    }
+
+    /// A crop that the policy never saw.
+    pub fn part_refused(&self, task: TaskId, reason: Refused) {
+        self.tasks[task.index()].outcomes.ended(reason.into());
+    }
+
     /// A submission that the policy never saw. True if it is the first of its client that ended so.
     pub fn refused(&self, task: TaskId, client: ClientId, reason: Refused) -> bool {
         self.tasks[task.index()].outcomes.ended(reason.into());
@@ -165,6 +182,13 @@ impl Metrics {
 
     /// The one verdict of a submission. True if it is the first of its client that ended so.
     pub fn concluded(&self, answered: &Answered) -> bool {
+        self.part_concluded(answered);
+        let reply = &answered.reply;
+        self.clients[reply.ticket.client.index()].ended(reply.verdict.into())
+    }
+
+    /// The one verdict of a crop of a frame.
+    pub fn part_concluded(&self, answered: &Answered) {
         let reply = &answered.reply;
         let task = &self.tasks[reply.task.index()];
         if let Some((exit, _)) = reply.answer {
@@ -175,7 +199,6 @@ impl Metrics {
             count(&task.not_finite);
         }
         task.outcomes.ended(reply.verdict.into());
-        self.clients[reply.ticket.client.index()].ended(reply.verdict.into())
     }
 
     /// How the tasks' stages kept their budgets: of this task and a few more, as there may be thousands. Returns the task to

@@ -22,6 +22,7 @@ pub enum Outcome {
     Quota,
     NoArea,
     NotReady,
+    FanOut,
     Device,
     Payload,
     ClientGone,
@@ -47,6 +48,7 @@ impl Outcome {
         Self::Quota,
         Self::NoArea,
         Self::NotReady,
+        Self::FanOut,
         Self::Device,
         Self::Payload,
         Self::ClientGone,
@@ -69,6 +71,7 @@ impl Outcome {
             Self::Quota => "its client sends faster than rate_max_hz",
             Self::NoArea => "its client holds all areas of outputs",
             Self::NotReady => "its network was not loaded yet",
+            Self::FanOut => "its frame had more boxes than `crops.at_most`",
             Self::Device => "the device failed",
             Self::Payload => "its payload could not be read",
             Self::Shed => "it was dropped after an overrun",
@@ -178,6 +181,7 @@ impl Counted {
             quota: self.of(Outcome::Quota),
             no_area: self.of(Outcome::NoArea),
             not_ready: self.of(Outcome::NotReady),
+            fan_out: self.of(Outcome::FanOut),
         }
     }
 

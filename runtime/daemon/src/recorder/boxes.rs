@@ -1,16 +1,13 @@
 //! What a detector saw, from the scheduler's thread to the one that encodes pictures: a few rows of its outputs, as they lie in
 //! the area that its client reads.
 
-use std::ops::Range;
-
 use punctual_core::{Instant, Reply, StageId, TaskId, Ticket};
 use punctual_decode::{Detections, ROW_VALUES, Rows, Size, View};
-use punctual_model::{Exit, PlacedExit};
 use punctual_plan::{Payloads, Plan, TaskPlan};
 use punctual_recording::{Boxes, SeenBox};
-use punctual_types::Element;
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use crate::boxes::{self, Place, Places};
 use crate::messages::Payload;
 use crate::validate::Validated;
 
@@ -19,16 +16,6 @@ const ROWS_MAX: usize = 64;
 
 /// Frames between two looks of the encoding thread.
 const FRAMES_MAX: usize = 64;
-
-/// Where rows, and how many of them are detections, lie in an area.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
-    rows: Range<usize>,
-    count: Range<usize>,
-}
-
-/// By task, by exit; none where there are no boxes, or clients do not get them.
-type Places = Box<[Box<[Option<Place>]>]>;
 
 /// The rows of a frame's verdict.
 #[derive(Debug)]
@@ -72,7 +59,7 @@ pub fn boxes(validated: &Validated) -> Option<(BoxSink, BoxSource)> {
     let places: Places = plan
         .tasks
         .iter()
-        .map(|task| places(validated, task))
+        .map(|task| boxes::places(validated, task))
         .collect();
     if plan.recorder.payloads.is_none() || places.iter().flatten().all(Option::is_none) {
         return None;
@@ -90,40 +77,6 @@ pub fn boxes(validated: &Validated) -> Option<(BoxSink, BoxSource)> {
         found: Detections::default(),
     };
     Some((sink, source))
-}
-
-/// By exit.
-fn places(validated: &Validated, task: &TaskPlan) -> Box<[Option<Place>]> {
-    let layout = &validated.plan.models[task.model.index()].outputs;
-    let stages = validated.package(task.model).network().stages.iter();
-    let place = |(stage, exit): (usize, Option<&Exit>)| {
-        let wanted = |name: &str| task.outputs.iter().any(|output| output == name);
-        let placed = layout
-            .stage(stage)
-            .filter(|_| wanted("detections") && wanted("count"));
-        Place::of(placed?, exit?)
-    };
-    let exits = stages.map(|stage| stage.exit.as_ref());
-    exits.enumerate().map(place).collect()
-}
-
-impl Place {
-    /// Of an exit that ends in Punctual's own decoder, whose outputs have these names and shapes.
-    fn of(placed: &PlacedExit, exit: &Exit) -> Option<Self> {
-        let find = |name: &str, element: Element| {
-            let mut outputs = placed.outputs.iter();
-            let placed = outputs.find(|placed| {
-                let output = &exit.outputs[placed.output];
-                output.name == name && output.element == element
-            })?;
-            let (start, bytes) = (placed.offset as usize, placed.bytes as usize);
-            Some(start..start.checked_add(bytes)?)
-        };
-        let rows = find("detections", Element::F32)?;
-        let count = find("count", Element::I32)?;
-        (rows.len().is_multiple_of(4 * ROW_VALUES) && count.len() == 4)
-            .then_some(Self { rows, count })
-    }
 }
 
 impl BoxSink {
@@ -145,9 +98,8 @@ impl BoxSink {
     fn copy(&mut self, reply: &Reply, payload: &Payload, area: &[u8]) -> Option<()> {
         let (exit, _) = reply.answer?;
         let place = self.place(reply.task, exit)?;
-        let (count, _) = area.get(place.count.clone())?.as_chunks::<4>();
-        let (rows, _) = area.get(place.rows.clone())?.as_chunks::<4>();
-        let rows = rows.iter().take(ROWS_MAX * ROW_VALUES);
+        let found = place.of_area(area)?;
+        let rows = found.values.iter().take(ROWS_MAX * ROW_VALUES);
         let seen = Seen {
             task: reply.task,
             ticket: reply.ticket,
@@ -155,7 +107,7 @@ impl BoxSink {
             x: payload.crop_x,
             y: payload.crop_y,
             rows: rows.map(|value| f32::from_le_bytes(*value)).collect(),
-            count: i32::from_le_bytes(*count.first()?),
+            count: found.count,
         };
         self.seen.push(seen).ok()
     }
@@ -237,6 +189,7 @@ mod tests {
         task: TaskId(0),
         crop_x: 7,
         crop_y: 9,
+        size: None,
         captured_ns: 4,
     };
 
@@ -248,6 +201,7 @@ mod tests {
             ticket: Ticket {
                 client: ClientId(1),
                 slot: 2,
+                part: 0,
                 sequence: 3,
             },
             verdict: Verdict::OnTime,

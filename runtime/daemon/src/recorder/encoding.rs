@@ -164,6 +164,7 @@ mod tests {
                 let ticket = Ticket {
                     client,
                     slot: 0,
+                    part: 0,
                     sequence,
                 };
                 let subject = Subject {

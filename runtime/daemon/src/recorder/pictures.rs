@@ -147,6 +147,7 @@ mod tests {
             ticket: Ticket {
                 client: ClientId(2),
                 slot: 3,
+                part: 0,
                 sequence,
             },
             captured: Instant::from_nanos(sequence),

@@ -241,6 +241,7 @@ mod tests {
             ticket: Ticket {
                 client: ClientId(0),
                 slot: 0,
+                part: 0,
                 sequence: 0,
             },
             verdict: Verdict::Late,

@@ -28,13 +28,16 @@ pub struct RejectedReport {
     /// Its network was not loaded yet.
     #[serde(default)]
     pub not_ready: u64,
+    /// A box of a frame beyond the task's `crops.at_most`.
+    #[serde(default)]
+    pub fan_out: u64,
 }
 
 impl RejectedReport {
     #[must_use]
     pub fn total(&self) -> u64 {
         let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
-        let daemon = self.invalid + self.quota + self.no_area;
+        let daemon = self.invalid + self.quota + self.no_area + self.fan_out;
         own + self.superseded + self.shedding + self.not_ready + daemon
     }
 }

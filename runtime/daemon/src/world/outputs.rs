@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::{ClientId, Reply, RequestId, TaskId, Ticket};
+use punctual_core::{Reply, RequestId, TaskId, Ticket};
 use punctual_device::regions::ClaimedRegions;
 use punctual_ipc::{HandedOver, OutputAreas};
 use punctual_platform::areas::Area;
@@ -28,8 +28,7 @@ pub struct LentAreas {
 /// An area in a request buffer.
 #[derive(Clone, Copy, Debug)]
 struct Lent {
-    client: ClientId,
-    sequence: u64,
+    ticket: Ticket,
     area: u16,
     /// Whose model's device the buffer is of.
     task: TaskId,
@@ -37,6 +36,14 @@ struct Lent {
     handed: Option<HandedOver>,
     /// Its request has had its verdict.
     over: bool,
+}
+
+/// An area that is back.
+pub struct Returned {
+    /// Whose outputs are in it.
+    pub ticket: Ticket,
+    pub area: u16,
+    pub memory: Area,
 }
 
 /// The outputs of an answer.
@@ -49,8 +56,9 @@ pub struct Delivered {
 /// The areas of one client, and those that wait for their requests' buffers.
 pub struct ClientAreas {
     pub areas: OutputAreas,
-    /// By slot: the area of the submission in it, until its preparation is ordered or it is rejected.
+    /// By slot, for its frame and the crops of that: the area, until the preparation is ordered or it is rejected.
     waiting: Box<[Option<Waiting>]>,
+    a_slot: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,25 +68,33 @@ struct Waiting {
 }
 
 /// Room for [`ClientAreas`] before a client comes.
-#[derive(Default)]
-pub struct Places(Box<[Option<Waiting>]>);
+pub struct Places {
+    waiting: Box<[Option<Waiting>]>,
+    a_slot: usize,
+}
 
 impl Places {
-    pub fn new(slots: u16) -> Self {
-        Self(vec![None; usize::from(slots)].into())
+    /// For these slots, whose frames have at most this number of crops.
+    pub fn new(slots: u16, parts: u8) -> Self {
+        let a_slot = 1 + usize::from(parts);
+        Self {
+            waiting: vec![None; usize::from(slots) * a_slot].into(),
+            a_slot,
+        }
     }
 
     pub fn take(&mut self, areas: OutputAreas) -> ClientAreas {
         ClientAreas {
             areas,
-            waiting: std::mem::take(&mut self.0),
+            waiting: std::mem::take(&mut self.waiting),
+            a_slot: self.a_slot,
         }
     }
 
     /// Takes the room back; the areas.
     pub fn clear(&mut self, of: ClientAreas) -> OutputAreas {
-        self.0 = of.waiting;
-        self.0.fill(None);
+        self.waiting = of.waiting;
+        self.waiting.fill(None);
         of.areas
     }
 }
@@ -91,13 +107,19 @@ impl ClientAreas {
         };
         let sequence = ticket.sequence;
         let waiting = Waiting { sequence, area };
-        self.waiting[usize::from(ticket.slot)] = Some(waiting);
+        let place = self.place(ticket);
+        self.waiting[place] = Some(waiting);
         true
+    }
+
+    fn place(&self, ticket: &Ticket) -> usize {
+        usize::from(ticket.slot) * self.a_slot + usize::from(ticket.part)
     }
 
     /// The area of a submission that waits for its preparation.
     fn waiting(&mut self, ticket: &Ticket) -> Option<u16> {
-        let waiting = self.waiting.get_mut(usize::from(ticket.slot))?;
+        let place = self.place(ticket);
+        let waiting = self.waiting.get_mut(place)?;
         let waiting = waiting.take_if(|waiting| waiting.sequence == ticket.sequence)?;
         Some(waiting.area)
     }
@@ -135,13 +157,17 @@ impl LentAreas {
         };
         claim.replace_area(Some(memory));
         self.lent[buffer] = Some(Lent {
-            client: ticket.client,
-            sequence: ticket.sequence,
+            ticket: *ticket,
             area,
             task,
             handed: None,
             over: false,
         });
+    }
+
+    /// Whether answers of a task have outputs.
+    pub fn has_outputs(&self, task: TaskId) -> bool {
+        self.tasks.get(task.index()).is_some_and(Option::is_some)
     }
 
     /// The outputs that go with a verdict, for a client that is there to read them. The area of a submission that has none is
@@ -157,8 +183,8 @@ impl LentAreas {
             return None;
         }
         let buffer = usize::from(reply.request?.buffer);
-        let (ticket, lent) = (&reply.ticket, self.lent.get_mut(buffer)?.as_mut()?);
-        if (lent.client, lent.sequence, lent.over) != (ticket.client, ticket.sequence, false) {
+        let lent = self.lent.get_mut(buffer)?.as_mut()?;
+        if lent.over || lent.ticket != reply.ticket {
             return None;
         }
         lent.over = true;
@@ -174,8 +200,8 @@ impl LentAreas {
     /// The outputs that go with an answer, in the area that is the client's from its first answer on.
     pub fn hand_over(&mut self, reply: &Reply, client: &mut ClientAreas) -> Option<Delivered> {
         let buffer = usize::from(reply.request?.buffer);
-        let (ticket, lent) = (&reply.ticket, self.lent.get_mut(buffer)?.as_mut()?);
-        if (lent.client, lent.sequence) != (ticket.client, ticket.sequence) {
+        let lent = self.lent.get_mut(buffer)?.as_mut()?;
+        if lent.ticket != reply.ticket {
             return None;
         }
         let outputs = self.tasks[lent.task.index()].as_ref()?;
@@ -196,10 +222,7 @@ impl LentAreas {
         let Some(buffer) = reply.request.map(|request| usize::from(request.buffer)) else {
             return;
         };
-        let own = |lent: &&Lent| {
-            let of = (lent.client, lent.sequence, lent.task);
-            of == (reply.ticket.client, reply.ticket.sequence, reply.task)
-        };
+        let own = |lent: &&Lent| (lent.ticket, lent.task) == (reply.ticket, reply.task);
         let lent = lent(buffer).filter(own);
         let outputs = lent.and_then(|lent| self.tasks[lent.task.index()].as_ref());
         let claim = outputs.and_then(|outputs| outputs.regions.claim(buffer));
@@ -210,9 +233,9 @@ impl LentAreas {
         }
     }
 
-    /// An area whose request is over and that no stage writes to any more, and whose it is. To be called until there is none,
-    /// whenever a stage may have ended.
-    pub fn returned(&mut self) -> Option<(ClientId, u16, Area)> {
+    /// An area whose request is over and that no stage writes to any more. To be called until there is none, whenever a stage may
+    /// have ended.
+    pub fn returned(&mut self) -> Option<Returned> {
         if self.leaving == 0 {
             return None;
         }
@@ -225,7 +248,11 @@ impl LentAreas {
             if let Some(memory) = claim.and_then(|mut claim| claim.replace_area(None)) {
                 *place = None;
                 self.leaving -= 1;
-                return Some((lent.client, lent.area, memory));
+                return Some(Returned {
+                    ticket: lent.ticket,
+                    area: lent.area,
+                    memory,
+                });
             }
         }
         None

@@ -61,6 +61,7 @@ fn ticket(slot: u16) -> Ticket {
     Ticket {
         client: ClientId(0),
         slot,
+        part: 0,
         sequence: u64::from(slot) + 1,
     }
 }
@@ -80,6 +81,7 @@ fn arrival(slot: u16) -> Inbound {
             task: TaskId(0),
             crop_x: 3,
             crop_y: 4,
+            size: None,
             captured_ns: 0,
         },
     }
@@ -116,6 +118,7 @@ fn infer(id: u64) -> Infer {
 
 const ROOM: Room = Room {
     slots: 2,
+    parts: 0,
     records: 8,
 };
 

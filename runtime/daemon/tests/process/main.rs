@@ -21,6 +21,7 @@ mod offload;
 mod ort;
 mod outputs;
 mod patterns;
+mod pipelines;
 mod places;
 mod policies;
 mod reconnection;

@@ -195,6 +195,7 @@ impl<'a, O: Oracle> Cameras<'a, O> {
                     ticket: Ticket {
                         client: ClientId(task),
                         slot: 0,
+                        part: 0,
                         sequence,
                     },
                     captured,

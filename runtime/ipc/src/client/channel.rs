@@ -332,7 +332,7 @@ impl ClientChannel {
         noted.take_if(|noted| noted.outputs == Some(handed))?;
         let memory = Arc::clone(&self.outputs);
         let outputs = Outputs::new(memory, task, answer.exit, handed, answer.not_finite);
-        if record.is_final {
+        if record.is_final || record.part.is_some() {
             // No deeper answer comes to this area: it goes back with the last of its outputs.
             self.outputs.let_go(handed);
         }

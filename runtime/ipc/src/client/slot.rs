@@ -82,9 +82,11 @@ impl Claim {
     pub fn set_task(&mut self, name: &str) -> Result<(), NoSuchTask> {
         let tasks = self.description.tasks.as_ref();
         let number = tasks.and_then(|tasks| tasks.number(name));
+        let count = self.description.task_count();
+        let number = number.filter(|number| *number <= count);
         self.task = number.ok_or_else(|| NoSuchTask {
             name: name.to_owned(),
-            count: self.description.task_count(),
+            count,
         })?;
         Ok(())
     }

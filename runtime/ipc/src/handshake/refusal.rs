@@ -9,6 +9,11 @@ pub enum Refusal {
     /// The manifest has no such task.
     #[error("the manifest has no task {task:?}")]
     UnknownTask { task: String },
+    /// The task looks at parts of frames that are submitted to another.
+    #[error(
+        "task {task:?} looks at crops of frames that are submitted to {first:?}: connect to that"
+    )]
+    NotSubmittedTo { task: String, first: String },
     /// The client would send frames in another format than the manifest says.
     #[error("this task takes {expected:?} frames")]
     Format {

@@ -12,8 +12,8 @@ use crate::frame::{FrameError, FrameSpec};
 pub(crate) const SLOTS_MAX: u16 = 256;
 /// The most results that can wait for a client.
 pub(crate) const RESULTS_MAX: u32 = 4096;
-/// The most records of a submission: a network has no more exits.
-const RECORDS_MAX: u8 = 16;
+/// The most records of a submission: one for each exit of a network, or for each part of a frame.
+const RECORDS_MAX: u8 = 128;
 /// Most numbers that come with a frame.
 const NUMBERS_MAX: u16 = VECTORS_MAX as u16 * VECTOR_LENGTH_MAX as u16;
 const _: () = assert!(NUMBERS_MAX as u32 == VECTORS_MAX as u32 * VECTOR_LENGTH_MAX);
@@ -73,7 +73,7 @@ pub enum TermsError {
     /// More numbers than come with a frame.
     #[error("{0} numbers with each frame: at most {NUMBERS_MAX}")]
     Vectors(u16),
-    /// No record for a verdict, or more than a network has exits.
+    /// No record for a verdict, or more than a frame has exits or parts.
     #[error("{0} records a submission: there must be 1 to {RECORDS_MAX}")]
     Records(u8),
     /// The crop is empty or larger than the frame.
@@ -212,7 +212,7 @@ pub mod tests {
         ] {
             assert_eq!(bad.check(), Err(error));
         }
-        for records in [0, 17] {
+        for records in [0, 129] {
             let bad = StreamTerms { records, ..terms() };
             assert_eq!(bad.check(), Err(TermsError::Records(records)));
         }

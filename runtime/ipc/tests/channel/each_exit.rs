@@ -20,6 +20,8 @@ fn record(of: &Descriptor, exit: u8, outputs: Option<HandedOver>, is_final: bool
             outputs,
             ..Answer::of_class(exit, 1, 2)
         }),
+        part: None,
+        left_out: 0,
         captured_ns: 0,
         deadline_ns: u64::MAX,
         finished_ns: 0,

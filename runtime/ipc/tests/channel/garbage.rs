@@ -27,6 +27,8 @@ fn record(slot: u16, sequence: u64) -> ResultRecord {
         slot,
         verdict: Verdict::OnTime,
         answer: None,
+        part: None,
+        left_out: 0,
         captured_ns: 0,
         deadline_ns: 0,
         finished_ns: 0,

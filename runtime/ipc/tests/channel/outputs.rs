@@ -26,6 +26,8 @@ fn record(sequence: u64, slot: u16, handed: HandedOver, not_finite: bool) -> Res
             outputs: Some(handed),
             not_finite,
         }),
+        part: None,
+        left_out: 0,
         captured_ns: 0,
         deadline_ns: u64::MAX,
         finished_ns: 0,

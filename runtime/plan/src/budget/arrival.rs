@@ -19,7 +19,7 @@ use punctual_diagnostics::Problems;
 use serde::Serialize;
 
 use super::prepare::{self, Preparation, PreparedBy};
-use crate::resolve::{Model, Resolved, Task, groups};
+use crate::resolve::{Model, Resolved, Task, groups, of_frame};
 
 /// Processor time of one event on the way through port and scheduler, system calls
 /// included; bounds what they take from intake threads on their core.
@@ -28,7 +28,10 @@ pub(crate) const EVENT_COST: Nanos = Nanos::from_micros(30);
 /// Bound on the way of a frame from capture to prepared input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ArrivalBound {
-    /// Capture to the scheduler's decision to prepare it, wake-ups included (from the manifest).
+    /// Of a part of a pipeline: from the capture until the first part is answered.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub first: Nanos,
+    /// Capture (or the answer that it is made of) to the scheduler's decision to prepare it, wake-ups included (from the manifest).
     pub channel: Nanos,
     /// Preparing it when nothing interferes: the profile's figure with its margin.
     pub prepare: Nanos,
@@ -43,8 +46,13 @@ impl ArrivalBound {
     /// The release jitter of policy `punctual`: J.
     #[must_use]
     pub fn jitter(&self) -> Nanos {
-        self.channel + self.prepare_worst
+        self.first + self.channel + self.prepare_worst
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(time: &Nanos) -> bool {
+    *time == Nanos::ZERO
 }
 
 /// Work that comes again and again and delays all less urgent work.
@@ -68,7 +76,7 @@ pub(super) fn bounds(resolved: &Resolved<'_>, problems: &mut Problems<'_>) -> Ve
     let mut bounds = Vec::new();
     let mut position = 0;
     for stream in &streams {
-        let task = stream.task;
+        let task = &stream.tasks[0];
         let mut others = intake_interference(stream, &streams, resolved);
         if placement.intake_core(task) == placement.first() {
             others.extend(event_interference(resolved));
@@ -81,23 +89,29 @@ pub(super) fn bounds(resolved: &Resolved<'_>, problems: &mut Problems<'_>) -> Ve
         } else {
             response(own, &others)
         };
-        bounds.extend((0..stream.tasks).map(|task| ArrivalBound {
-            channel: margins.channel,
-            prepare: stream.prepare,
-            prepare_worst,
-            prepared_by: prepare[position + task].by,
+        bounds.extend(stream.tasks.iter().map(|of| {
+            let preparation = prepare[position];
+            position += 1;
+            ArrivalBound {
+                first: of.first_deadline.unwrap_or_default(),
+                channel: margins.channel,
+                prepare: if stream.is_pipeline() {
+                    preparation.time
+                } else {
+                    stream.prepare
+                },
+                prepare_worst,
+                prepared_by: preparation.by,
+            }
         }));
-        position += stream.tasks;
     }
     bounds
 }
 
-/// The tasks of one table, which have its rate together; each frame may be of the one that takes longest.
+/// The tasks of one table, which have its rate together, or of a pipeline.
 struct Stream<'t> {
-    /// The first of them.
-    task: &'t Task,
-    tasks: usize,
-    /// The longest preparation of a frame.
+    tasks: &'t [Task],
+    /// The longest preparation of a frame; of a pipeline, of all its parts.
     prepare: Nanos,
     /// Whether the GPU prepares frames of any.
     on_gpu: bool,
@@ -106,13 +120,24 @@ struct Stream<'t> {
 impl Stream<'_> {
     /// Of a frame of each client.
     fn cost(&self) -> Nanos {
-        self.prepare.saturating_mul(u64::from(self.task.clients))
+        let clients = self.tasks[0].clients;
+        self.prepare.saturating_mul(u64::from(clients))
+    }
+
+    /// How long after its capture a frame may still be prepared.
+    fn jitter(&self, channel: Nanos) -> Nanos {
+        let after = self.tasks.iter().filter_map(|task| task.first_deadline);
+        channel + after.max().unwrap_or_default()
+    }
+
+    fn is_pipeline(&self) -> bool {
+        self.tasks.iter().any(Task::is_part)
     }
 
     /// Whether its frames are prepared on TPCs of that partition.
     fn is_prepared_on(&self, partition: usize, resolved: &Resolved<'_>) -> bool {
         let partitions = &resolved.placement.partitions;
-        let home = &partitions[self.task.partition].tpcs;
+        let home = &partitions[self.tasks[0].partition].tpcs;
         self.on_gpu
             && partitions[partition]
                 .tpcs
@@ -128,11 +153,9 @@ fn streams(tasks: &[Task], prepare: impl Fn(usize) -> Preparation) -> Vec<Stream
         let of_group = (first..first + group.len()).map(&prepare);
         let of_group: Vec<Preparation> = of_group.collect();
         first += group.len();
-        let longest = of_group.iter().map(|preparation| preparation.time).max();
         streams.push(Stream {
-            task: &group[0],
-            tasks: group.len(),
-            prepare: longest.unwrap_or_default(),
+            tasks: group,
+            prepare: of_frame(group, |at| of_group[at].time),
             on_gpu: of_group.iter().any(|each| each.by == PreparedBy::Gpu),
         });
     }
@@ -148,20 +171,21 @@ fn intake_interference(
 ) -> Vec<Interference> {
     let placement = &resolved.placement;
     let margins = &resolved.manifest.daemon.margins;
-    let core = placement.intake_core(own.task);
+    let first = &own.tasks[0];
+    let core = placement.intake_core(first);
     let urgent = |other: &&Stream<'_>| {
-        let task = other.task;
-        let on_core = placement.intake_core(task) == core && task.deadline <= own.task.deadline;
-        let on_gpu = own.on_gpu && other.is_prepared_on(own.task.partition, resolved);
-        task.group != own.task.group && !task.is_best_effort() && (on_core || on_gpu)
+        let task = &other.tasks[0];
+        let on_core = placement.intake_core(task) == core && task.deadline <= first.deadline;
+        let on_gpu = own.on_gpu && other.is_prepared_on(first.partition, resolved);
+        task.group != first.group && !task.is_best_effort() && (on_core || on_gpu)
     };
     let others = streams.iter().filter(urgent);
     others
         .filter_map(|other| {
             Some(Interference {
                 cost: other.cost(),
-                period: other.task.promise()?.0,
-                jitter: margins.channel,
+                period: other.tasks[0].promise()?.0,
+                jitter: other.jitter(margins.channel),
             })
         })
         .collect()
@@ -170,17 +194,17 @@ fn intake_interference(
 /// Scheduler and ports: arrival, preparation, and the end of each stage of every promised frame.
 fn event_interference(resolved: &Resolved<'_>) -> Vec<Interference> {
     let margins = &resolved.manifest.daemon.margins;
-    let costs = |group: &[Task]| {
-        let models = group.iter().map(|task| &resolved.models[task.model]);
-        models.map(event_cost).max().unwrap_or_default()
-    };
+    let costs =
+        |group: &[Task]| of_frame(group, |at| event_cost(&resolved.models[group[at].model]));
     groups(&resolved.tasks)
         .filter_map(|group| {
             let (period, deadline) = group[0].promise()?;
             Some(Interference {
                 cost: costs(group),
                 period,
-                jitter: margins.channel.max(deadline),
+                jitter: margins
+                    .channel
+                    .max(group[0].frame_deadline.unwrap_or(deadline)),
             })
         })
         .collect()
@@ -202,13 +226,14 @@ pub(super) fn on_partition(
         time: arrivals[position].prepare,
     };
     for stream in streams(tasks, prepared) {
-        let on_core = cores.contains(&placement.intake_core(stream.task));
+        let first = &stream.tasks[0];
+        let on_core = cores.contains(&placement.intake_core(first));
         let here = on_core || stream.is_prepared_on(partition, resolved);
-        if let Some((period, _)) = stream.task.promise().filter(|_| here) {
+        if let Some((period, _)) = first.promise().filter(|_| here) {
             others.push(Interference {
                 cost: stream.cost(),
                 period,
-                jitter: margins.channel,
+                jitter: stream.jitter(margins.channel),
             });
         }
     }

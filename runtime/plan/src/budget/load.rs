@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::arrival::event_cost;
 use super::schedulability::{LESS_LOAD, share};
-use crate::resolve::{Placement, Resolved, Task, groups};
+use crate::resolve::{Placement, Resolved, Task, groups, of_frame};
 
 /// Largest share of a core for promised work.
 const LOAD_MAX: f64 = SHARE_MAX as f64 / 1000.0;
@@ -83,7 +83,7 @@ pub(super) fn overload(load: CoreLoad, placement: &Placement) -> Option<(Place, 
 /// shared core the stages' budgets contain arrivals already: they count twice, to be safe.
 fn of_core(core: u16, resolved: &Resolved<'_>, config: &Config) -> f64 {
     let (tasks, placement) = (&resolved.tasks, &resolved.placement);
-    let of_frame = |(task, settings): (&Task, &TaskConfig)| {
+    let of_request = |task: &Task, settings: &TaskConfig| {
         let mut work = Nanos::ZERO;
         let partition = settings.partition.index();
         if placement.partitions[partition].cores.contains(&core) {
@@ -100,16 +100,14 @@ fn of_core(core: u16, resolved: &Resolved<'_>, config: &Config) -> f64 {
         }
         work
     };
-    let mut settings = &config.tasks[..];
-    let mut load = 0.0;
+    let (mut first, mut load) = (0, 0.0);
     for group in groups(tasks) {
-        let (own, others) = settings.split_at(group.len());
-        settings = others;
+        let work = |at: usize| of_request(&group[at], &config.tasks[first + at]);
         // Tasks of one table have its rate together.
         if let Some((period, _)) = group[0].promise() {
-            let most = group.iter().zip(own).map(of_frame).max();
-            load += share(most.unwrap_or_default(), period);
+            load += share(of_frame(group, work), period);
         }
+        first += group.len();
     }
     load
 }

@@ -149,7 +149,7 @@ pub enum Purpose {
     Channels,
     /// The intake threads' private copies of crops.
     CropCopies,
-    /// Memory that clients read outputs from, one for each slot.
+    /// Memory that clients read outputs from.
     OutputAreas,
     SchedulerTables,
     /// What is recorded, until it is written.
@@ -464,7 +464,7 @@ fn channels(task: &Task) -> Vec<MemoryItem> {
         MemoryItem::new(Purpose::CropCopies, of, crop, clients),
     ];
     if channel.area_bytes > 0 {
-        let (area, count) = (channel.area_stride(), clients * u64::from(channel.slots));
+        let (area, count) = (channel.area_stride(), clients * u64::from(channel.areas));
         let purpose = Purpose::OutputAreas;
         items.push(MemoryItem::new(purpose, of, area, count));
     }

@@ -9,6 +9,7 @@ mod load;
 mod memory;
 mod ort;
 mod paging;
+mod pipelines;
 mod places;
 pub(crate) mod preemption;
 mod prepare;
@@ -83,19 +84,26 @@ pub(crate) fn budget<'i>(
     };
     let batches = settings::batches(&resolved, &sharing);
     let before = problems.count();
-    let arrivals = arrival::bounds(&resolved, problems);
-    let tables = |resolved: &Resolved<'_>, problems: &mut Problems<'_>| {
-        let mut config = settings::config(resolved, &sharing, &batches, &arrivals, problems);
+    let mut arrivals = arrival::bounds(&resolved, problems);
+    let tables = |resolved: &Resolved<'_>, arrivals: &[_], problems: &mut Problems<'_>| {
+        let mut config = settings::config(resolved, &sharing, &batches, arrivals, problems);
         paging.apply(&mut config);
         config
     };
-    let mut scheduler = tables(&resolved, problems);
+    let mut scheduler = tables(&resolved, &arrivals, problems);
+    if problems.count() == before
+        && pipelines::divide(&mut resolved.tasks, &arrivals, &scheduler, problems)
+    {
+        // What comes after a part comes later, and what is due sooner is more urgent.
+        arrivals = arrival::bounds(&resolved, problems);
+        scheduler = tables(&resolved, &arrivals, problems);
+    }
     let mut places = Vec::new();
     // Where figures are missing, nothing can be concluded about places or promises.
     if problems.count() == before && resolved.placement.has_places() {
         places = places::choose(&mut resolved, &scheduler, &arrivals);
         // Where no place is left, partitions have no busy neighbours.
-        scheduler = tables(&resolved, problems);
+        scheduler = tables(&resolved, &arrivals, problems);
         places::assign(&places, &mut scheduler);
     }
     if inputs.host.realtime {

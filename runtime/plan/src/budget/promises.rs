@@ -39,6 +39,16 @@ pub enum PromiseRule {
         egress: Nanos,
         available: Nanos,
     },
+    /// Not on time even on an idle machine: all parts of a pipeline.
+    #[error(
+        "a frame's first part takes {first}, and the tasks after it {after}, each with its arrival and its mandatory stages: \
+             more than the deadline, {deadline}"
+    )]
+    PipelineUnreachable {
+        first: Nanos,
+        after: Nanos,
+        deadline: Nanos,
+    },
     /// Less room than the promised frames take.
     #[error("`queue_depth` is {queue}; {least} frames can be open at once")]
     QueueTooShort { queue: u16, least: u64 },
@@ -48,7 +58,9 @@ impl Rule for PromiseRule {
     fn rule(&self) -> &'static str {
         match self {
             Self::ArrivalTooSlow { .. } => "a frame's input is ready before its deadline (J < D)",
-            Self::DeadlineUnreachable { .. } => "a frame alone on the machine is on time",
+            Self::DeadlineUnreachable { .. } | Self::PipelineUnreachable { .. } => {
+                "a frame alone on the machine is on time"
+            }
             Self::QueueTooShort { .. } => "a queue holds ceil((D + J) / T) + 1 promised frames",
         }
     }
@@ -63,6 +75,10 @@ impl Rule for PromiseRule {
             Self::DeadlineUnreachable { .. } => {
                 "give the task more time, choose a shallower `mandatory_exit`, or a larger \
                  partition"
+                    .into()
+            }
+            Self::PipelineUnreachable { .. } => {
+                "give the frame more time, lower `crops.at_most`, or choose shallower `mandatory_exit`s"
                     .into()
             }
             Self::QueueTooShort { least, .. } => format!("set queue_depth = {least} or more"),

@@ -147,7 +147,7 @@ fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
         deadline: task.deadline,
         // Nothing is promised to a best-effort task, so its period is of no account.
         period: task.period.unwrap_or(SPAN_MAX),
-        burst: 1,
+        burst: task.burst,
         jitter: arrival.jitter(),
         prepare: arrival.prepare,
         mandatory_exit: StageId(task.mandatory_exit),
@@ -179,8 +179,13 @@ pub(crate) fn kept(task: &Task, config: &TaskConfig) -> u64 {
 fn request_buffers(tasks: &[Task], settings: &[TaskConfig]) -> u16 {
     let of_group = |group: &[Task]| {
         let queues: u64 = group.iter().map(|task| u64::from(task.queue_depth)).sum();
+        let of_frame = if group.iter().any(Task::is_part) {
+            group.iter().map(|task| u64::from(task.burst)).sum()
+        } else {
+            1
+        };
         let submitted = u64::from(group[0].clients) * u64::from(group[0].channel().results);
-        queues.min(submitted)
+        queues.min(submitted * of_frame)
     };
     let queues: u64 = groups(tasks).map(of_group).sum();
     let kept = tasks.iter().zip(settings);

@@ -21,7 +21,7 @@ const BOARD: &str = "host";
 const PARTITION: &str = "main";
 
 /// The least default of `queue_depth`.
-const QUEUE_DEPTH: u64 = 8;
+pub(super) const QUEUE_DEPTH: u64 = 8;
 
 /// What a number adds to a name that another package has: a hyphen and four digits, as there are at most 4,096 models.
 const NUMBER_BYTES: usize = 5;

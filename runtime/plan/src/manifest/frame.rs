@@ -38,7 +38,7 @@ pub(crate) struct RawPicture {
 
 const OF_PICTURES: [&str; 6] = ["width", "height", "stride", "crop", "fit", "letterbox_fill"];
 
-const FITS: [(&str, Fit); 2] = [
+pub(super) const FITS: [(&str, Fit); 2] = [
     ("stretch", Fit::Stretch),
     ("letterbox", Fit::Letterbox { fill: Fit::FILL }),
 ];

@@ -2,6 +2,7 @@
 //! up or compared yet.
 
 mod access;
+mod after;
 mod byte_size;
 mod defaults;
 mod frame;
@@ -15,6 +16,8 @@ mod socket;
 mod vector;
 
 pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
+pub use after::AfterRule;
+pub(crate) use after::RawAfter;
 use defaults::queue_depth;
 pub use defaults::{Defaulted, names_of};
 pub(crate) use defaults::{Defaults, frame_format};
@@ -172,6 +175,8 @@ pub(crate) struct TaskGroup {
 pub(crate) struct RawTask {
     pub(crate) name: Spanned<String>,
     pub(crate) group: TaskGroup,
+    /// None: a task of its own, or a pipeline's first.
+    pub(crate) after: Option<RawAfter>,
     pub(crate) model: Option<Spanned<String>>,
     pub(crate) partition: Option<Spanned<String>>,
     pub(crate) criticality: Option<Criticality>,
@@ -191,6 +196,8 @@ pub(crate) struct RawTask {
     pub(crate) slots: Option<u16>,
     pub(crate) reserved: Option<Spanned<bool>>,
     pub(crate) answers: Answers,
+    /// The key `answers`, if it is there.
+    pub(crate) answers_place: Option<Place>,
     pub(crate) weight: u16,
     pub(crate) offload_to: Option<Spanned<String>>,
     pub(crate) delivery: Delivery,
@@ -267,6 +274,7 @@ pub(crate) fn read(
         tasks
     });
     let tasks: Vec<RawTask> = tables.into_iter().flatten().collect();
+    let tasks = after::join(tasks, problems);
     root.finish(problems);
     models.extend(defaults.models());
     for (what, count, limit) in [
@@ -489,6 +497,7 @@ impl RawTask {
             .optional::<u64>("slots", problems)
             .map(|at| at.within(2..=64, " slots", problems).value as u16);
         let reserved = s.optional("reserved", problems);
+        let answers_place = s.has("answers").then(|| s.place_of("answers"));
         let answers = s
             .optional_word("answers", &ANSWERS, problems)
             .unwrap_or(Answers::EachExit);
@@ -508,11 +517,13 @@ impl RawTask {
         let frame = RawFrame::of_task(s, problems);
         let outputs = s.optional("outputs", problems);
         let vectors = s.list("vector", 0..=VECTORS_MAX, problems, RawVector::read);
+        let after = RawAfter::of_task(s, problems);
         let place = section.place().clone();
         section.finish(problems);
         Some(Self {
             name: name?,
             group: TaskGroup { position, pattern },
+            after,
             model,
             partition,
             criticality,
@@ -529,6 +540,7 @@ impl RawTask {
             slots,
             reserved,
             answers,
+            answers_place,
             weight,
             offload_to,
             delivery,

@@ -19,7 +19,8 @@ use crate::budget::{ArrivalBound, CoreLoad, GpuPlan, MemoryBudget, PartitionRepo
 use crate::inputs::{DeviceKind, PolicyChoice};
 use crate::manifest::{Defaulted, Margins, RecorderPlan};
 use crate::resolve::{
-    AdmissionPlan, ChannelPlan, EntryPlan, FramePlan, PartitionPlan, Role, ThreadPlan, VectorPlan,
+    AdmissionPlan, ChannelPlan, CropsPlan, EntryPlan, FramePlan, PartitionPlan, Role, ThreadPlan,
+    VectorPlan,
 };
 
 /// A validated configuration, ready to be carried out. Made by [`Plan::build`] only.
@@ -253,8 +254,11 @@ pub struct TaskPlan {
     pub criticality: Criticality,
     /// Least time between two frames of the task, all its clients together. Best-effort tasks may have none.
     pub period: Option<Nanos>,
-    /// Relative to capture, as the manifest says.
+    /// Relative to capture, as the manifest says; in a pipeline, for all parts of a frame.
     pub deadline: Option<Nanos>,
+    /// Of a task whose frames are parts of another's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<AfterPlan>,
     pub mandatory_exit: StageId,
     pub threshold: Confidence,
     /// The largest batch its requests may join.
@@ -298,6 +302,9 @@ pub struct ClientSlotPlan {
     /// How many they are, of one `[[task]]` with a pattern of packages.
     #[serde(skip_serializing_if = "is_one")]
     pub tasks: u16,
+    /// How many tasks after these have parts of its frames.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub parts: u16,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -305,11 +312,30 @@ const fn is_one(tasks: &u16) -> bool {
     *tasks == 1
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_zero(parts: &u16) -> bool {
+    *parts == 0
+}
+
 impl ClientSlotPlan {
     /// What the client may submit to.
     pub fn tasks(self) -> impl ExactSizeIterator<Item = TaskId> + Clone {
         (self.task.0..self.task.0 + self.tasks).map(TaskId)
     }
+
+    /// The tasks of a pipeline that have parts of its frames.
+    pub fn parts(self) -> impl ExactSizeIterator<Item = TaskId> + Clone {
+        let first = self.task.0 + self.tasks;
+        (first..first + self.parts).map(TaskId)
+    }
+}
+
+/// How a task's frames come about: as crops of the boxes that another finds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AfterPlan {
+    /// The pipeline's first task.
+    pub first: TaskId,
+    pub crops: CropsPlan,
 }
 
 /// A path need not be UTF-8, JSON must be.

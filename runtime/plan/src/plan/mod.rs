@@ -4,7 +4,7 @@ mod frozen;
 mod report;
 mod warning;
 
-pub use frozen::{ClientSlotPlan, ModelPlan, Plan, PlanHash, TaskPlan};
+pub use frozen::{AfterPlan, ClientSlotPlan, ModelPlan, Plan, PlanHash, TaskPlan};
 pub use warning::Warning;
 
 use punctual_core::{
@@ -180,11 +180,13 @@ fn own_solutions(model: &Model<'_>, config: &ModelConfig) -> Vec<SolutionChoice>
 fn client_slots(tasks: &[Task]) -> Vec<ClientSlotPlan> {
     let (mut slots, mut first) = (Vec::new(), 0);
     for group in groups(tasks) {
+        let parts = group.iter().filter(|task| task.is_part()).count();
         let slot = ClientSlotPlan {
             task: TaskId(first),
-            tasks: group.len() as u16,
+            tasks: (group.len() - parts) as u16,
+            parts: parts as u16,
         };
-        first += slot.tasks;
+        first += group.len() as u16;
         slots.extend(std::iter::repeat_n(slot, usize::from(group[0].clients)));
     }
     slots
@@ -192,11 +194,13 @@ fn client_slots(tasks: &[Task]) -> Vec<ClientSlotPlan> {
 
 fn task_plans(tasks: &[Task], arrivals: &[ArrivalBound]) -> Vec<TaskPlan> {
     let (mut first_slot, mut next_slot) = (0, 0);
+    let mut first = TaskId(0);
     let mut plans = Vec::new();
     for (position, (task, arrival)) in tasks.iter().zip(arrivals).enumerate() {
         let before = position.checked_sub(1).map(|before| &tasks[before].group);
         if before != Some(&task.group) {
             (first_slot, next_slot) = (next_slot, next_slot + task.clients);
+            first = TaskId(position as u16);
         }
         plans.push(TaskPlan {
             name: task.name.clone(),
@@ -204,13 +208,14 @@ fn task_plans(tasks: &[Task], arrivals: &[ArrivalBound]) -> Vec<TaskPlan> {
             partition: PartitionId(task.partition as u16),
             criticality: task.criticality,
             period: task.period,
-            deadline: task.deadline,
+            deadline: task.frame_deadline,
+            after: task.crops.clone().map(|crops| AfterPlan { first, crops }),
             mandatory_exit: StageId(task.mandatory_exit),
             threshold: Confidence::from_probability(task.threshold as f32),
             batch_max: task.batch_max,
             queue_depth: task.queue_depth,
             client_slots: (first_slot..next_slot).collect(),
-            clients_of: task.clients_of(),
+            clients_of: tasks[first.index()].clients_of(),
             entry: task.entry.clone(),
             frame: task.frame,
             channel: task.channel(),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use punctual_core::{Criticality, Nanos, PolicySpec, StageId, Weights};
 use punctual_diagnostics::Bytes;
-use punctual_report::{Column, Table, WIDTH};
+use punctual_report::{Column, Table, WIDTH, printable};
 use punctual_types::Fit;
 
 use super::frozen::{Plan, TaskPlan};
@@ -114,6 +114,13 @@ impl fmt::Display for Plan {
                  after at most J, every T;\nfull depth: C of all stages; slack: least over the \
                  task's checkpoints L\n{:width$}",
                 self.promise_table()
+            )?;
+        }
+        if self.tasks.iter().any(|task| task.after.is_some()) {
+            writeln!(
+                f,
+                "Pipelines: the first task answers within its part of the time, the others within all of it\n{:width$}",
+                self.pipeline_table()
             )?;
         }
         writeln!(f, "Clients\n{:width$}", self.client_table())?;
@@ -468,6 +475,46 @@ impl Plan {
         table.at_most(ROWS_MAX)
     }
 
+    /// How tasks follow each other, and when each part of a frame is due.
+    fn pipeline_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("task"),
+            Column::words("after"),
+            Column::number("crops"),
+            Column::number("score"),
+            Column::words("of"),
+            Column::number("begins by"),
+            Column::number("due"),
+        ])
+        .inset();
+        for (task, settings) in self.tasks.iter().zip(&self.scheduler.tasks) {
+            let Some(after) = &task.after else {
+                continue;
+            };
+            let first = self.task(after.first);
+            let classes = &self.models[first.model.index()].classes;
+            let named = after.crops.classes.iter().map(|class| {
+                let name = classes.get(usize::from(*class));
+                name.map_or_else(|| class.to_string(), |name| printable(name))
+            });
+            let named: Vec<String> = named.collect();
+            table.row([
+                task.name.clone(),
+                first.name.clone(),
+                format!("at most {}", after.crops.at_most),
+                format!("{:.2}", after.crops.score),
+                if named.is_empty() {
+                    "all classes".to_owned()
+                } else {
+                    named.join(", ")
+                },
+                or_dash(self.scheduler.tasks[after.first.index()].deadline),
+                or_dash(settings.deadline),
+            ]);
+        }
+        table.at_most(ROWS_MAX)
+    }
+
     /// Who prepares frames, if any are not prepared by cores.
     fn preparation_table(&self) -> Table {
         let mut table = Table::of([
@@ -510,8 +557,7 @@ impl Plan {
                 let mut items = items.clone();
                 let found =
                     items.find(|item| item.purpose == purpose && item.of == task.clients_of);
-                // As many areas as slots, for each client.
-                let areas = u64::from(task.channel.slots);
+                let areas = u64::from(task.channel.areas);
                 let count = if purpose == Purpose::OutputAreas {
                     areas
                 } else {
@@ -556,7 +602,7 @@ impl Plan {
             });
             let areas = match task.channel.area_bytes {
                 0 => 0,
-                _ => task.channel.slots,
+                _ => task.channel.areas,
             };
             table.row([
                 task.name.clone(),

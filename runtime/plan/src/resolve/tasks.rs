@@ -11,6 +11,7 @@ use super::access::EntryPlan;
 use super::frame::{self, FramePlan};
 use super::models::{Model, ModelRule};
 use super::outputs;
+use super::pipeline::{self, CropsPlan};
 use super::placement::Placed;
 use super::vectors::{self, VectorPlan};
 use crate::inputs::Accounts;
@@ -110,9 +111,12 @@ pub struct ChannelPlan {
     /// Numbers that come with a frame.
     #[serde(skip_serializing_if = "is_zero")]
     pub vectors: u64,
-    /// Bytes of the outputs of a frame; 0 if none are wanted. There are as many such areas as slots.
+    /// Bytes of the outputs of a frame; 0 if none are wanted.
     #[serde(skip_serializing_if = "is_zero")]
     pub area_bytes: u64,
+    /// How many such areas: one a slot, in a pipeline one for each part of a slot's frame that has outputs.
+    #[serde(skip)]
+    pub areas: u16,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -150,7 +154,16 @@ pub(crate) struct Task {
     pub(crate) partition: usize,
     pub(crate) criticality: Criticality,
     pub(crate) period: Option<Nanos>,
+    /// By when it is answered; of a pipeline's first task, its own part of the time.
     pub(crate) deadline: Option<Nanos>,
+    /// By when all of a frame is answered, as the manifest says.
+    pub(crate) frame_deadline: Option<Nanos>,
+    /// Of a part of a pipeline: by when its first task's answer is there, once that is decided.
+    pub(crate) first_deadline: Option<Nanos>,
+    /// Most of its requests that are of one frame.
+    pub(crate) burst: u8,
+    /// Of a part of a pipeline.
+    pub(crate) crops: Option<CropsPlan>,
     pub(crate) mandatory_exit: u8,
     pub(crate) threshold: f64,
     pub(crate) threshold_min: f64,
@@ -174,6 +187,8 @@ pub(crate) struct Task {
     pub(crate) outputs: Vec<String>,
     /// Bytes of the outputs of a frame, of all that the model's tasks want; 0 if this one wants none.
     pub(crate) area_bytes: u64,
+    /// Areas that a client has of them, as far as they are settled.
+    pub(crate) areas: u16,
     pub(crate) description_bytes: u64,
     pub(crate) vectors: Vec<VectorPlan>,
     pub(crate) outputs_place: Place,
@@ -185,6 +200,11 @@ pub(crate) struct Task {
 impl Task {
     pub(crate) fn is_best_effort(&self) -> bool {
         self.criticality == Criticality::BestEffort
+    }
+
+    /// Whether its frames are parts of another task's.
+    pub(crate) fn is_part(&self) -> bool {
+        self.crops.is_some()
     }
 
     /// Period and deadline of a real-time task.
@@ -215,6 +235,7 @@ impl Task {
             description_bytes: self.description_bytes,
             vectors: self.vectors.iter().map(|v| u64::from(v.length)).sum(),
             area_bytes: self.area_bytes,
+            areas: self.areas,
         }
     }
 }
@@ -255,11 +276,24 @@ pub(crate) fn groups(tasks: &[Task]) -> impl Iterator<Item = &[Task]> {
     tasks.chunk_by(|one, other| one.group == other.group)
 }
 
+/// What tasks of a group take for a frame of a client, by what each takes for a request: all parts of a pipeline, or the one that
+/// takes most of those that a frame may be for.
+pub(crate) fn of_frame(group: &[Task], of: impl Fn(usize) -> Nanos) -> Nanos {
+    let each = (0..).zip(group);
+    let each = each.map(|(at, task)| of(at).saturating_mul(task.burst.into()));
+    if group.iter().any(Task::is_part) {
+        each.fold(Nanos::ZERO, |sum, part| sum + part)
+    } else {
+        each.max().unwrap_or_default()
+    }
+}
+
 /// Notes tasks of a group whose frames are not those of the first.
 fn check_frames(group: &[Task], problems: &mut Problems<'_>) {
     let first = &group[0];
     let frames = |task: &Task| format!("{} {}", task.frame.format.name(), task.frame.size);
-    if let Some(other) = group.iter().find(|task| task.frame != first.frame) {
+    let mut others = group.iter().filter(|task| !task.is_part());
+    if let Some(other) = others.find(|task| task.frame != first.frame) {
         let cause = TaskRule::FramesDiffer {
             pattern: first.clients_of(),
             one: first.name.clone(),
@@ -289,12 +323,25 @@ pub(super) fn check_descriptions(tasks: &[Task], problems: &mut Problems<'_>) {
 /// Gives the places of a group's clients room for what any of its tasks gives.
 pub(super) fn settle_places(tasks: &mut [Task], models: &[Model<'_>], outputs: &[OutputLayout]) {
     for group in tasks.chunk_by_mut(|one, other| one.group == other.group) {
+        let with_outputs = group.iter().filter(|task| task.area_bytes > 0);
+        let areas = with_outputs.map(|task| task.burst.into());
+        let (records, areas) = if group.iter().any(Task::is_part) {
+            let records = group
+                .iter()
+                .map(|task| task.burst.saturating_mul(task.records));
+            // The first part's comes once more, with the verdict on all.
+            (records.fold(1, u8::saturating_add), areas.sum())
+        } else {
+            let records = group.iter().map(|task| task.records);
+            (records.max().unwrap_or(1), areas.max().unwrap_or(0_u16))
+        };
+        let area_bytes = group.iter().map(|task| task.area_bytes).max();
+        let area_bytes = area_bytes.unwrap_or_default();
+        let areas = areas.saturating_mul(group[0].slots);
         if group.len() == 1 {
+            group[0].areas = areas;
             continue;
         }
-        let most = |of: fn(&Task) -> u64| group.iter().map(of).max().unwrap_or_default();
-        let area_bytes = most(|task| task.area_bytes);
-        let records = most(|task| task.records.into()) as u8;
         let mut described: u64 = group
             .iter()
             .map(|task| NAMED_BYTES + task.name.len() as u64)
@@ -314,6 +361,7 @@ pub(super) fn settle_places(tasks: &mut [Task], models: &[Model<'_>], outputs: &
         }
         for task in group {
             task.area_bytes = area_bytes;
+            task.areas = areas;
             task.records = records;
             task.description_bytes = described;
         }
@@ -344,6 +392,7 @@ fn task(
     let frame = raw.frame.as_ref();
     let frame = frame.and_then(|raw| frame::resolve(raw, input, problems));
     let exit = model.and_then(|model| exit(raw, &models[model], problems));
+    let crops = pipeline::crops(raw, manifest, models, problems);
     let found = model.map(|model| &models[model]);
     let outputs = found.and_then(|model| outputs::wanted(raw, model, problems));
     let vectors = found.and_then(|model| vectors::resolve(raw, model, problems));
@@ -351,7 +400,7 @@ fn task(
         outputs::check_thresholds(raw, model, problems);
     }
     let partition = partition.and_then(|name| partitions.iter().position(|p| &p.name == name));
-    if !complete || !raw.sound {
+    if !complete || !raw.sound || crops.is_some() != raw.after.is_some() {
         return None;
     }
     let criticality = raw.criticality?;
@@ -365,6 +414,10 @@ fn task(
         criticality,
         period: raw.period.as_ref().map(|at| at.value),
         deadline: raw.deadline.as_ref().map(|at| at.value),
+        frame_deadline: raw.deadline.as_ref().map(|at| at.value),
+        first_deadline: None,
+        burst: crops.as_ref().map_or(1, |crops| crops.at_most),
+        crops,
         mandatory_exit: exit?,
         threshold: raw.threshold,
         threshold_min: raw.threshold_min,
@@ -385,6 +438,7 @@ fn task(
         description_bytes: outputs::description_bytes(found?.package.network(), outputs.as_ref()?),
         outputs: outputs?,
         area_bytes: 0,
+        areas: 0,
         vectors: vectors?,
         outputs_place: outputs::place(raw),
         deadline_place: absent(raw.deadline.as_ref().map(|at| &at.place)),

@@ -48,6 +48,7 @@ impl Request {
         ticket: Ticket {
             client: ClientId(0),
             slot: 0,
+            part: 0,
             sequence: 0,
         },
         captured: Instant::ZERO,

@@ -103,6 +103,7 @@ fn another_clients_frame_is_left_alone() {
     let ticket = Ticket {
         client: ClientId(7),
         slot: 0,
+        part: 0,
         sequence: 1_000,
     };
     let arrival = Arrival {

@@ -110,6 +110,7 @@ fn carry_out(world: &mut World<Careless>, act: &Act, sequence: u64) {
         let ticket = Ticket {
             client: ClientId(task % 6),
             slot: 0,
+            part: 0,
             sequence,
         };
         let task = TaskId(task % tasks);

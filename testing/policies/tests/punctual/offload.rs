@@ -238,6 +238,7 @@ fn while_a_device_is_silent_its_frames_are_answered_by_the_other() {
             ticket: Ticket {
                 client: ClientId(0),
                 slot: 0,
+                part: 0,
                 sequence,
             },
             captured: now,

@@ -112,6 +112,7 @@ impl<'r, D: Device> World<'r, D> {
         let ticket = Ticket {
             client: ClientId(0),
             slot: 0,
+            part: 0,
             sequence: self.requests.len() as u64,
         };
         let intended = self.at(submission.intended);

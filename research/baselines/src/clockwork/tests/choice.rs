@@ -137,6 +137,7 @@ fn requests_without_deadline_come_last_and_in_turn() {
         let ticket = Ticket {
             client: ClientId(1),
             slot: 0,
+            part: 0,
             sequence,
         };
         let arrival = Arrival {

@@ -119,6 +119,7 @@ impl Told {
             ticket: Ticket {
                 client: ClientId(model),
                 slot: self.sequence as u16,
+                part: 0,
                 sequence: self.sequence,
             },
             captured: at(now),

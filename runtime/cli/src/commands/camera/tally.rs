@@ -314,6 +314,8 @@ mod tests {
             slot: 0,
             verdict,
             answer: exit.map(class),
+            part: None,
+            left_out: 0,
             captured_ns: 1_000_000,
             deadline_ns: 5_000_000,
             finished_ns: 3_000_000,

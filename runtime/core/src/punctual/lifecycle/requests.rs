@@ -221,6 +221,7 @@ const FREE: Request = Request {
     ticket: Ticket {
         client: ClientId(0),
         slot: 0,
+        part: 0,
         sequence: 0,
     },
     captured: Instant::ZERO,

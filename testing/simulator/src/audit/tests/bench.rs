@@ -162,6 +162,7 @@ impl Bench {
         let ticket = Ticket {
             client: ClientId(task),
             slot: 0,
+            part: 0,
             sequence: self.scheduled,
         };
         let arrival = Arrival {

@@ -31,6 +31,7 @@ fn arrived() -> Event {
     let ticket = Ticket {
         client: ClientId(0),
         slot: 0,
+        part: 0,
         sequence: 1,
     };
     Event::Arrived(Arrival {

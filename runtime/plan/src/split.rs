@@ -1,25 +1,8 @@
-//! How much of a query's deadline each of its stages gets (section 6.2).
+//! How much of a query's deadline each of its parts gets (Nexus, section 6.2).
 
 use punctual_core::Nanos;
 
-use super::flow::Flow;
-use super::rate::Rate;
-
-/// A way to run a stage.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Choice {
-    /// The part of the deadline that it takes.
-    pub latency: Nanos,
-    /// Device time for each request, in nanoseconds.
-    pub work_ns: f64,
-}
-
-/// What a stage costs, as published: at high rates, where each device runs one stage only.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StageCost {
-    pub rate: Rate,
-    pub choices: Vec<Choice>,
-}
+use crate::flow::Flow;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
@@ -29,25 +12,9 @@ pub struct Split {
     pub devices: f64,
 }
 
-impl StageCost {
-    /// Devices that the stage keeps busy within a budget; infinite if no choice fits.
-    #[must_use]
-    pub fn devices(&self, budget: Nanos) -> f64 {
-        let fitting = self
-            .choices
-            .iter()
-            .filter(|choice| choice.latency <= budget);
-        let least = fitting
-            .map(|choice| choice.work_ns)
-            .fold(f64::INFINITY, f64::min);
-        least * self.rate.hz() / 1e9
-    }
-}
-
 /// The split that takes the fewest devices, among those in whole `segments` of the deadline; of
 /// several the one that gives more to later stages. `None` if there is no way to be on time.
-/// `devices` says what a stage takes within a budget, infinite if it cannot: [`StageCost::devices`],
-/// or what is known better of the stage.
+/// `devices` says what a stage takes within a budget, infinite if it cannot.
 ///
 /// Dynamic programming over flow and budget, quadratic in `segments` for each stage: for a series the
 /// best division between its parts, for parallel parts the same budget each. Published for trees;

@@ -63,7 +63,7 @@ impl Flow {
     }
 
     /// One more than its highest stage.
-    pub(super) fn stages(&self) -> usize {
+    pub(crate) fn stages(&self) -> usize {
         match self {
             Self::Stage(stage) => stage + 1,
             Self::Series(parts) | Self::Parallel(parts) => {
