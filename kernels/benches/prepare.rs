@@ -106,7 +106,7 @@ impl Preparation {
         [copied, in_place, changed]
     }
 
-    /// To crops that are much smaller than the case's.
+    /// To crops whose sides are shorter than those of the case, by as much.
     #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
     fn seconds_of_change(&mut self, smaller: u32) -> f64 {
         let crop = Size {

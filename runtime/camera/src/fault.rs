@@ -2,6 +2,7 @@
 
 use punctual_platform::v4l2::CapturedFrame;
 
+use crate::jpeg::JpegFault;
 use crate::stamps::StampFault;
 
 /// Why there is a frame less.
@@ -17,6 +18,8 @@ pub enum Fault {
     Overlong { bytes: usize, length: usize },
     #[error("the driver puts a header of {bytes} bytes in front of a frame")]
     Header { bytes: usize },
+    #[error(transparent)]
+    Jpeg(JpegFault),
     /// There was no frame, but EIO.
     #[error("the driver failed (EIO: the camera may have lost its signal) and is started anew")]
     Interrupted,
@@ -33,6 +36,7 @@ impl Fault {
             Self::Short { .. } => "short",
             Self::Overlong { .. } => "overlong",
             Self::Header { .. } => "header",
+            Self::Jpeg(fault) => fault.name(),
             Self::Interrupted => "interrupted",
             Self::Stamp(fault) => fault.name(),
         }

@@ -11,6 +11,7 @@ use punctual_platform::v4l2::{Capture, CaptureError};
 
 use crate::Options;
 use crate::fault::Fault;
+use crate::jpeg::Decoder;
 use crate::pixels::{Copying, LayoutError, asked_for};
 use crate::settings;
 use crate::stamps::Stamps;
@@ -120,6 +121,9 @@ struct Feed<'o> {
     signals: &'o TerminationSignals,
     capture: Capture,
     client: Client,
+    /// Of MJPEG.
+    decoder: Option<Decoder>,
+    /// Of what the driver gives, or of what that is decoded to.
     copying: Copying,
     /// Whether the slots are the driver's buffers.
     exported: bool,
@@ -138,12 +142,21 @@ impl<'o> Feed<'o> {
         let mut capture = Capture::open(&options.device)?;
         let client = to_daemon(options).open(Some(now_ns() + OPEN_NS))?;
         let wanted = *client.frame();
-        let given = capture.set_format(asked_for(&wanted)?)?;
+        let decoder = options.mjpeg.then(|| Decoder::new(&wanted)).transpose()?;
+        let asked = match &decoder {
+            Some(_) => Decoder::asked_for(&wanted)?,
+            None => asked_for(&wanted)?,
+        };
+        let given = capture.set_format(asked)?;
         debug!(
             "task {:?} wants {wanted:?}, the camera gives {given:?}",
             options.task
         );
-        let copying = Copying::new(&given, &wanted)?;
+        let to_copy = match &decoder {
+            Some(_) => Decoder::decoded(&given, &wanted)?,
+            None => given,
+        };
+        let copying = Copying::new(&to_copy, &wanted)?;
         settings::set(options, &mut capture)?;
         let slots = u32::from(client.terms().slots);
         // As many as the task has slots can be imported.
@@ -165,6 +178,7 @@ impl<'o> Feed<'o> {
             signals,
             capture,
             client,
+            decoder,
             copying,
             stamps: Stamps::new(options.stamp),
             tally: Tally::default(),
@@ -194,7 +208,14 @@ impl<'o> Feed<'o> {
         let expected = (self.next_sequence).replace(frame.sequence.wrapping_add(1));
         let gap = expected.map_or(0, |expected| frame.sequence.wrapping_sub(expected));
         self.tally.dropped_by_driver += u64::from(gap);
-        let content = Fault::of_content(&frame, self.copying.bytes());
+        let content = match &mut self.decoder {
+            // Of no length that could be known before.
+            Some(decoder) => Fault::of_content(&frame, 1).and_then(|()| {
+                let jpeg = &frame.bytes()[..frame.bytes_used];
+                decoder.decode(jpeg).map_err(Fault::Jpeg)
+            }),
+            None => Fault::of_content(&frame, self.copying.bytes()),
+        };
         let captured = content.and_then(|()| self.stamps.capture_ns(&frame).map_err(Fault::Stamp));
         let captured_ns = match captured {
             Ok(captured_ns) => captured_ns,
@@ -222,7 +243,9 @@ impl<'o> Feed<'o> {
             self.tally.skipped += 1;
             return Ok(());
         };
-        self.copying.copy(frame.bytes(), slot.pixels());
+        let pixels = self.decoder.as_ref().map(Decoder::pixels);
+        let pixels = pixels.unwrap_or_else(|| frame.bytes());
+        self.copying.copy(pixels, slot.pixels());
         // The driver can have its buffer back before the frame is answered.
         drop(frame);
         let submitted = slot.submit(captured_ns, None, self.options.crop());

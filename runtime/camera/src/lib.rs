@@ -4,6 +4,7 @@
 
 mod fault;
 mod feed;
+mod jpeg;
 mod pixels;
 mod settings;
 mod stamps;
@@ -22,6 +23,12 @@ use punctual_platform::v4l2::Exposure;
 use punctual_types::PixelFormat;
 use stamps::Stamp;
 
+/// For the fuzz target in `testing/fuzz`, not for users.
+#[doc(hidden)]
+pub mod fuzzed {
+    pub use crate::jpeg::exercise as jpeg;
+}
+
 /// Feeds a task of punctuald with the frames of a V4L2 camera.
 #[derive(Debug, Parser)]
 #[command(
@@ -33,6 +40,7 @@ EXAMPLES:
   punctual-v4l2 --device /dev/video0 --socket /tmp/punctual.sock --task camera --format yuyv --frames 300 --json
   punctual-v4l2 --task front --export --buffers 6
   punctual-v4l2 --task front --fps 30 --exposure 8000
+  punctual-v4l2 --task front --mjpeg --fps 60
   punctual-v4l2 --task front --log debug
 
 The frame's size is the manifest's, and the format, unless it is given; the driver must deliver exactly these, with any stride, in one piece of memory. A frame that
@@ -42,7 +50,8 @@ SIGTERM and SIGINT end it, once all submitted frames have their verdicts.
 A frame's capture time, from which its deadline counts, is the driver's time stamp. A stamp cannot be true if it is zero,
 of another clock than CLOCK_MONOTONIC, ahead of it, older than 10 s, or not after the one before. Such a frame is not
 submitted, as its age is not known; with --stamp receipt the driver's stamps are not looked at. Nor are frames submitted
-that are damaged, empty, shorter than their format, longer than their buffer or behind a header. After EIO the camera is started anew.
+that are damaged, empty, shorter than their format, longer than their buffer or behind a header, nor (with --mjpeg)
+pictures that are cut, of another size, of more than four scans, or cannot be decoded. After EIO the camera is started anew.
 Faults are counted by kind and the first of each kind is logged; so are verdicts without an answer, by reason. When
 there was no usable frame for --silence-ms, the program ends.
 
@@ -72,6 +81,10 @@ pub struct Options {
     /// Number of buffers to request from the driver.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=32))]
     buffers: u32,
+    /// Ask the camera for MJPEG and decode it here: many USB cameras send nothing else at their full rate. The task takes rgb8, bgr8 or
+    /// gray8.
+    #[arg(long, conflicts_with = "export")]
+    mjpeg: bool,
     /// Frames a second to ask the driver for; the nearest that it has, if it has a setting for that [default: the driver's].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     fps: Option<u32>,

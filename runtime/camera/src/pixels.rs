@@ -44,6 +44,8 @@ pub enum LayoutError {
         four_cc_text(given.four_cc), given.pieces
     )]
     Pieces { given: CaptureFormat },
+    #[error("--mjpeg gives rgb8, bgr8 or gray8, and the task wants {}: change its format in the manifest", format.name())]
+    Decoded { format: PixelFormat },
     #[error("the driver says that a row of {row} bytes starts every {stride} bytes")]
     Stride { row: u32, stride: u32 },
 }

@@ -169,6 +169,80 @@ fn a_frame_behind_a_header_is_counted_and_not_submitted() {
     assert_eq!(tally(&output)["faults"], json!({ "header": 6 }));
 }
 
+/// A file with a picture of one gray, as high as a frame.
+fn jpeg(name: &str, width: u32) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let picture = image::RgbImage::from_pixel(width, 48, image::Rgb([128; 3]));
+    picture.save(&path).expect("a picture");
+    path
+}
+
+#[test]
+fn mjpeg_is_decoded_and_a_picture_that_is_cut_is_counted_and_not_submitted() {
+    let picture = jpeg("whole.jpg", 64);
+    for format in [PixelFormat::Rgb8, PixelFormat::Bgr8, PixelFormat::Gray8] {
+        let daemon = daemon(format);
+        let variables = [
+            ("FAKE_V4L2_JPEG", picture.to_str().expect("ASCII")),
+            ("FAKE_V4L2_FAULT", "short"),
+            ("FAKE_V4L2_FAULTS", "6"),
+            ("FAKE_V4L2_PERIOD_US", "20000"),
+        ];
+        let Some(output) = run(&daemon, &["--mjpeg", "--frames", "10"], &variables) else {
+            return;
+        };
+        let (code, said) = code_and_words(&output);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(
+            said.matches("a JPEG picture has no end").count(),
+            1,
+            "{said}"
+        );
+        assert_eq!(tally(&output)["faults"], json!({ "jpeg_cut": 6 }));
+        let submitted = count(&output, "submitted");
+        assert!(submitted > 0, "{output:?}");
+        assert_eq!(submitted + count(&output, "skipped"), 4, "{output:?}");
+        let account = daemon.stop();
+        assert_eq!((account.answered, account.torn), (submitted, 0));
+    }
+}
+
+#[test]
+fn mjpeg_of_another_size_or_for_another_format_ends_the_program_with_the_reason() {
+    let narrow = jpeg("narrow.jpg", 56);
+    let narrow = [("FAKE_V4L2_JPEG", narrow.to_str().expect("ASCII"))];
+    let raw = [("FAKE_V4L2_GIVES", "YUYV")];
+    for (format, camera, expected, words) in [
+        (
+            PixelFormat::Rgb8,
+            narrow,
+            5,
+            "a JPEG picture has 56x48 pixels, not the 64x48",
+        ),
+        (
+            PixelFormat::Nv12,
+            narrow,
+            3,
+            "--mjpeg gives rgb8, bgr8 or gray8, and the task wants nv12",
+        ),
+        (
+            PixelFormat::Rgb8,
+            raw,
+            3,
+            "64 x 48 pixels of YUYV, and the task wants 64 x 48 of MJPG",
+        ),
+    ] {
+        let daemon = daemon(format);
+        let arguments = ["--mjpeg", "--silence-ms", "200"];
+        let Some(output) = run(&daemon, &arguments, &camera) else {
+            return;
+        };
+        let (code, said) = code_and_words(&output);
+        assert_eq!(code, Some(expected), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+}
+
 /// What the program and its camera say if a few frames are asked for with these settings.
 fn said_with(arguments: &[&str], variables: &[(&str, &str)]) -> Option<(Option<i32>, String)> {
     let daemon = daemon(PixelFormat::Gray8);

@@ -14,6 +14,7 @@
  *   FAKE_V4L2_FAULTS     with how many of the first frames [all]
  *   FAKE_V4L2_EXPORTS    its buffers, as memory files in the place of DMA-BUFs: sealed (against holes, too) or open (not sealed)
  *   FAKE_V4L2_PIECES     multi-planar, with frames in so many pieces of memory
+ *   FAKE_V4L2_JPEG       a file: each frame is its bytes, with those of the frame before behind them
  *   FAKE_V4L2_FPS_MAX    has a frame rate, and gives at most this one; says on standard error what was set
  *   FAKE_V4L2_EXPOSURE   has an exposure time; modes: none, usb (manual and aperture priority), all. The time is 100 at most;
  *                        says on standard error what was set
@@ -109,7 +110,7 @@ static int bits(unsigned four_cc)
 {
     switch (four_cc) {
     case V4L2_PIX_FMT_RGB24: case V4L2_PIX_FMT_BGR24: return 24;
-    case V4L2_PIX_FMT_YUYV: case V4L2_PIX_FMT_UYVY: return 16;
+    case V4L2_PIX_FMT_MJPEG: case V4L2_PIX_FMT_YUYV: case V4L2_PIX_FMT_UYVY: return 16;
     default: return 8;
     }
 }
@@ -269,6 +270,20 @@ static void stamp(struct v4l2_buffer *asked)
                  : is("copied") ? V4L2_BUF_FLAG_TIMESTAMP_COPY : V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
 }
 
+/* Writes a frame; how many bytes it has. */
+static unsigned draw(unsigned char *bytes)
+{
+    const char *jpeg = getenv("FAKE_V4L2_JPEG");
+    FILE *file = jpeg ? fopen(jpeg, "r") : NULL;
+    if (!file) {
+        memset(bytes, (int)(sequence & 0xff), format.sizeimage);
+        return format.sizeimage;
+    }
+    unsigned size = fread(bytes, 1, format.sizeimage, file);
+    fclose(file);
+    return size;
+}
+
 static int dequeue(struct v4l2_buffer *asked)
 {
     unsigned long long expirations;
@@ -291,9 +306,9 @@ static int dequeue(struct v4l2_buffer *asked)
             failed = 1;
             return fails(EIO);
         }
-        memset(buffers[index].bytes, (int)(sequence & 0xff), format.sizeimage);
+        used = draw(buffers[index].bytes);
         asked->index = is("index") ? count : index;
-        used = is("empty") ? 0 : format.sizeimage - is("short") + is("overlong");
+        used = is("empty") ? 0 : used - is("short") + is("overlong");
         if (asked->type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE) {
             asked->bytesused = 0;
             asked->m.planes[0].bytesused = used;
