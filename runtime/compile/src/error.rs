@@ -48,6 +48,16 @@ pub enum CompileError {
         name: String,
         found: Vec<Option<i64>>,
     },
+    /// A picture of bytes whose first dimension, the batch, is one of its sides.
+    #[error(
+        "the input {name:?} is {}, a picture without a batch: export it with a batch in front, (1, ..), or put an Unsqueeze of dimension 0 behind it; say --input prepared if {batch} is a batch",
+        sizes(found)
+    )]
+    NoBatch {
+        name: String,
+        found: Vec<Option<i64>>,
+        batch: i64,
+    },
     /// A picture for which the options do not say how its values are normalised.
     #[error(
         "the input {name:?} is a picture of {channels} channel(s); say how its values are normalised: --normalise imagenet (as torchvision's networks want it), --normalise none (0 to 1), --normalise bytes (0 to 255), or --mean and --std; say --input prepared if it is no picture"

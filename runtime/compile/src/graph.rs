@@ -42,6 +42,8 @@ pub(crate) struct Graph {
     pub declared: BTreeMap<ValueId, Vec<Option<i64>>>,
     /// Their declared element types, by ONNX number.
     pub output_types: Vec<Option<i32>>,
+    /// Whether the input has no batch in the file, which gives it one.
+    pub is_unbatched: bool,
 }
 
 /// A further input: a vector of numbers for each image of the batch.

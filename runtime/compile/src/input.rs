@@ -18,6 +18,7 @@ pub(crate) struct Input {
 /// The input of one request, where the file and the options agree. Sides that the file leaves open come from the options.
 pub(crate) fn of(graph: &Graph, options: &InputOptions) -> Result<Input, CompileError> {
     let name = &graph.values[graph.input.0];
+    check_batch(graph, options)?;
     let channels_last = has_channels_last(graph, options);
     let [channels, height, width] = sides(graph, options, channels_last)?;
     let form = form(graph, options, channels)?;
@@ -40,7 +41,10 @@ pub(crate) fn of(graph: &Graph, options: &InputOptions) -> Result<Input, Compile
             };
             format!("took the input{s} {name} as a picture of {shape}{bytes}")
         }
-        InputForm::Prepared => format!("took the input{s} {name} as a prepared tensor of {shape}"),
+        InputForm::Prepared => {
+            let as_it_is = as_in_file(graph);
+            format!("took the input{s} {name} as a prepared tensor of {shape}{as_it_is}")
+        }
         InputForm::Tokens { mask: false } => format!("took the input {name} as {width} tokens"),
         InputForm::Tokens { mask: true } => {
             format!("took the inputs as {width} tokens and their mask")
@@ -48,6 +52,9 @@ pub(crate) fn of(graph: &Graph, options: &InputOptions) -> Result<Input, Compile
     };
     if channels_last {
         taken += " whose channels are last in the file (NHWC)";
+    }
+    if graph.is_unbatched {
+        taken += ", without a batch in the file";
     }
     if !graph.layers.is_empty() {
         taken += ", one behind the other along dimension 1";
@@ -61,6 +68,39 @@ pub(crate) fn of(graph: &Graph, options: &InputOptions) -> Result<Input, Compile
         channels_last,
         taken,
     })
+}
+
+/// A picture of bytes has a batch, or its first side would be taken as one.
+fn check_batch(graph: &Graph, options: &InputOptions) -> Result<(), CompileError> {
+    let are_channels = |size: Option<i64>| matches!(size, Some(1 | 3 | 4));
+    let [Some(batch), _, last] = graph.input_dims[..] else {
+        return Ok(());
+    };
+    let has_none = graph.input_elements == Elements::Bytes
+        && options.prepared != Some(true)
+        && batch > 1
+        && (are_channels(Some(batch)) || are_channels(last));
+    if !has_none {
+        return Ok(());
+    }
+    Err(CompileError::NoBatch {
+        name: graph.values[graph.input.0].clone(),
+        found: graph.input_dims.clone(),
+        batch,
+    })
+}
+
+/// What a client that prepares a picture itself must know of it.
+fn as_in_file(graph: &Graph) -> String {
+    let mut said = String::new();
+    let has_channels_last = graph.input_dims.len() == 4 && puts_channels_first(graph);
+    if has_channels_last {
+        said += ", rows, columns and channels one in the other as in the file (NHWC)";
+    }
+    if graph.input_elements == Elements::Bytes {
+        said += ", as floats of 0 to 255 (uint8 in the file)";
+    }
+    said
 }
 
 /// Whether a picture has its channels last: of what is not said to be prepared, where the network puts them first itself, or

@@ -1,6 +1,7 @@
 //! ONNX bytes → [`Graph`]. Everything that a later step relies on is checked here: names are
 //! defined once and before they are used, constants have as many elements as their shape says.
 
+mod batch;
 mod constant;
 mod error;
 mod external;
@@ -64,7 +65,7 @@ pub(crate) fn parse(bytes: &[u8], external: External) -> Result<Graph, ParseErro
     let is_other_float = |kind: &i32| [data_type::FLOAT16, data_type::DOUBLE].contains(kind);
     let converted = kinds.flatten().find(is_other_float);
     let output_types = proto.output.iter().map(element_type).collect();
-    Ok(Graph {
+    let mut graph = Graph {
         converted: converted.map(|kind| data_type::NAMES[kind as usize]),
         nodes,
         values: reader.names.list,
@@ -79,7 +80,10 @@ pub(crate) fn parse(bytes: &[u8], external: External) -> Result<Graph, ParseErro
         outputs,
         declared: reader.declared,
         output_types,
-    })
+        is_unbatched: false,
+    };
+    graph.is_unbatched = batch::give(&mut graph);
+    Ok(graph)
 }
 
 /// The node that takes stacked inputs apart.

@@ -3,6 +3,7 @@
 
 mod ask;
 mod board;
+mod bytes;
 mod calibrate;
 mod calibrate_kinds;
 

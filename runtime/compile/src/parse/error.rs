@@ -60,6 +60,11 @@ pub enum ParseError {
         "the input {name:?} must be a tensor of floats, integers, booleans or uint8 with a declared shape of at most {RANK_MAX} dimensions"
     )]
     InputType { name: String },
+    /// A tensor of values that no input has.
+    #[error(
+        "the input {name:?} is of {found}; supported are floats, integers, booleans and uint8: export it with an input of floats or uint8, and convert that in the network (Cast, QuantizeLinear)"
+    )]
+    InputElements { name: String, found: &'static str },
     #[error("the value {name:?} is defined twice")]
     DefinedTwice { name: String },
     /// A name that is not defined where it is used.

@@ -137,7 +137,14 @@ impl<'a> Declared<'a> {
             data_type::INT64 | data_type::INT32 => Elements::Integers,
             data_type::BOOL => Elements::Truths,
             data_type::UINT8 => Elements::Bytes,
-            _ => return Err(unfit()),
+            other => {
+                let known = usize::try_from(other).ok();
+                let found = known.and_then(|kind| data_type::NAMES.get(kind));
+                return Err(ParseError::InputElements {
+                    name: name.to_owned(),
+                    found: found.ok_or_else(unfit)?,
+                });
+            }
         };
         let shape = tensor.shape.as_ref().ok_or_else(unfit)?;
         if shape.dim.len() > RANK_MAX {

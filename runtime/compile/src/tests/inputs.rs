@@ -459,6 +459,139 @@ fn floats_with_their_channels_last_are_a_picture_where_the_network_turns_them() 
     );
 }
 
+/// With a batch put in front.
+fn batched(taken: Taken) -> Taken {
+    let Taken { onnx, last } = taken;
+    let onnx = onnx.ints("front", &[0]);
+    Taken { onnx, last }.through("Unsqueeze", "front", &[])
+}
+
+#[test]
+fn a_picture_to_which_the_file_gives_a_batch_is_one_of_a_batch() {
+    let sides = &SIDES[1..];
+    let picture = || Taken::new(data_type::UINT8, sides).in_floats();
+    let first = |taken: Taken| taken.through("Transpose", "", &[ints_of("perm", &[2, 0, 1])]);
+    let (mean, std) = ([120.0, 110.0, 100.0], [60.0, 50.0, 40.0]);
+    let behind = |taken: Taken| {
+        let centred = taken.combined("Sub", &[3, 1, 1], &mean);
+        centred.combined("Div", &[3, 1, 1], &std)
+    };
+    let before = |taken: Taken| {
+        let centred = taken.combined("Sub", &[3], &mean);
+        centred.combined("Div", &[1, 1, 3], &std)
+    };
+    let channels_first = [Some(3), Some(6), Some(5)];
+    let planes = Taken::new(data_type::UINT8, &channels_first).in_floats();
+    for taken in [
+        batched(behind(first(picture()))),
+        batched(first(before(picture()))),
+        batched(before(picture())).turned(),
+        behind(batched(first(picture()))),
+        batched(behind(planes)),
+    ] {
+        let onnx = taken.layer(3);
+        let options = with(InputOptions::default());
+        let found = compile(&onnx.bytes(), Calibration::default(), &options).unwrap();
+        let network = found.package.network();
+        assert_eq!((network.input.height, network.input.width), (6, 5));
+        let in_scale = |figures: [f32; 3]| figures.map(|figure| figure / 255.0);
+        is_the_layer_on(network, &in_scale(mean), &in_scale(std));
+        let said = found.report.to_string();
+        assert!(said.contains("without a batch in the file"), "{said}");
+    }
+    let floats = Taken::new(data_type::FLOAT, sides);
+    let network = compiled(
+        &batched(floats).turned().layer(3),
+        normalised(&[0.5], &[0.25]),
+    );
+    is_the_layer_on(&network.unwrap(), &[0.5; 3], &[0.25; 3]);
+}
+
+#[test]
+fn a_picture_of_bytes_without_a_batch_is_refused_with_what_to_do() {
+    let picture = || Taken::new(data_type::UINT8, &SIDES[1..]).in_floats();
+    let turned = || picture().through("Transpose", "", &[ints_of("perm", &[2, 0, 1])]);
+    let Taken { onnx, last } = turned();
+    let onnx = onnx.ints("sizes", &[1, 3, 6, 5]);
+    let reshaped = Taken { onnx, last }.through("Reshape", "sizes", &[]);
+    // A second reader would see the picture without its batch.
+    let twice = batched(turned()).layer(3);
+    let twice = twice
+        .node("ReduceMax", "image", "exit_1", &[])
+        .output("exit_1");
+    for onnx in [reshaped.layer(3), twice] {
+        refused(
+            &onnx,
+            InputOptions::default(),
+            &[
+                "(6, 5, 3), a picture without a batch",
+                "(1, ..)",
+                "an Unsqueeze of dimension 0",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_series_of_a_batch_is_no_picture_however_few_its_steps() {
+    let series = Taken::new(data_type::FLOAT, &[None, Some(6), Some(8)]);
+    let onnx = series.through("Flatten", "", &[]);
+    let Taken { onnx, last } = onnx;
+    let onnx = onnx.floats("w", &[48, 2]);
+    let onnx = onnx.node("MatMul", &format!("{last} w"), "exit_0", &[]);
+    let network = compiled(&onnx.output("exit_0"), InputOptions::default()).unwrap();
+    assert_eq!(network.input.form, InputForm::Prepared);
+}
+
+#[test]
+fn an_input_of_other_elements_is_refused_by_their_name() {
+    for (kind, name) in [(data_type::INT8, "int8"), (data_type::UINT16, "uint16")] {
+        let onnx = Taken::new(kind, &SIDES).in_floats().turned().layer(3);
+        let words = [
+            "\"image\" is of",
+            name,
+            "uint8: export it with an input of floats",
+        ];
+        refused(&onnx, InputOptions::default(), &words);
+    }
+}
+
+#[test]
+fn a_client_that_prepares_a_picture_is_told_its_order_and_values() {
+    let prepared = || InputOptions {
+        prepared: Some(true),
+        ..InputOptions::default()
+    };
+    let order = ", rows, columns and channels one in the other as in the file (NHWC)";
+    let values = ", as floats of 0 to 255 (uint8 in the file)";
+    let first = [None, Some(3), Some(6), Some(5)];
+    for (taken, words) in [
+        (
+            Taken::new(data_type::FLOAT, &SIDES).turned(),
+            order.to_owned(),
+        ),
+        (
+            Taken::new(data_type::UINT8, &SIDES).in_floats().turned(),
+            format!("{order}{values}"),
+        ),
+        (
+            Taken::new(data_type::UINT8, &first).in_floats(),
+            values.to_owned(),
+        ),
+        (Taken::new(data_type::FLOAT, &first), String::new()),
+    ] {
+        let onnx = taken.layer(3);
+        let compiled = compile(&onnx.bytes(), Calibration::default(), &with(prepared())).unwrap();
+        let shape = compiled.package.network().input.tensor();
+        let what = format!("took the input image as a prepared tensor of {shape}{words}");
+        assert!(
+            compiled.report.notes.contains(&Note::Input { what }),
+            "{}",
+            compiled.report
+        );
+    }
+}
+
 #[test]
 fn what_the_client_prepares_has_the_places_of_the_file() {
     let onnx = Taken::new(data_type::FLOAT, &SIDES).turned().layer(3);
