@@ -1,6 +1,6 @@
 //! What a network's input is: a picture, a tensor that the client prepares, or tokens.
 
-use punctual_model::{InputForm, InputSpec, TENSOR_ELEMENTS_MAX};
+use punctual_model::{InputForm, InputSpec, Origin, TENSOR_ELEMENTS_MAX};
 
 use crate::error::CompileError;
 use crate::graph::{Attribute, Elements, Graph, Node, ValueId};
@@ -9,8 +9,7 @@ use crate::options::{BYTES_MEAN, BYTES_STD, InputOptions};
 /// The input of one request.
 pub(crate) struct Input {
     pub spec: InputSpec,
-    /// Whether the file has the channels last: (N, rows, columns, channels).
-    pub channels_last: bool,
+    pub origin: Origin,
     /// What it was taken to be.
     pub taken: String,
 }
@@ -65,7 +64,11 @@ pub(crate) fn of(graph: &Graph, options: &InputOptions) -> Result<Input, Compile
     }
     Ok(Input {
         spec,
-        channels_last,
+        origin: Origin {
+            bytes: graph.input_elements == Elements::Bytes,
+            channels_last,
+            unbatched: graph.is_unbatched,
+        },
         taken,
     })
 }

@@ -175,7 +175,7 @@ fn compile_graph(
     let network = network.map_err(|Empty(exit)| CompileError::ExitAddsNothing {
         exit: named[exit].name.clone(),
     })?;
-    let package = Package::new(network, calibration)?;
+    let package = Package::new(network, calibration)?.with_origin(input.origin);
     let report = CompileReport::of_compilation(&package, fused, notes);
     let exits = named.into_iter().map(|exit| exit.name).collect();
     Ok(Compiled {

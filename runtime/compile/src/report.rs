@@ -331,7 +331,7 @@ impl CompileReport {
         Self {
             name: network.name.clone(),
             package: package.hash(),
-            input: InputReport::of(&network.input),
+            input: InputReport::of(&network.input, package.origin()),
             vectors: network.vectors.clone(),
             answer: network.answer,
             classes: network.classes.len(),

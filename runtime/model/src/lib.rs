@@ -62,8 +62,8 @@ pub use network::{InputForm, InputSpec, Network, Stage, VectorSpec};
 pub use operators::*;
 pub use outputs::{OutputLayout, PlacedExit, PlacedOutput};
 pub use package::{
-    ContentHash, FORMAT_VERSION, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError,
-    PackageHash, SectionKind, SectionProblem, WeightImage,
+    ContentHash, FORMAT_VERSION, ImageProblem, Origin, PAGE_BYTES, PAGE_FLOATS, Package,
+    PackageError, PackageHash, SectionKind, SectionProblem, WeightImage,
 };
 pub use prefix::{DistinctWeights, PrefixHash, StagePrefix, same_stages};
 pub use profile::{

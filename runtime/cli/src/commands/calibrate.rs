@@ -419,7 +419,7 @@ fn write_package(
     temperatures: Option<&[f64]>,
 ) -> Result<(), Error> {
     let lanes: Vec<u8> = package.images().iter().map(WeightImage::lanes).collect();
-    let profiles = package.profiles().to_vec();
+    let (profiles, origin) = (package.profiles().to_vec(), package.origin());
     let mut network = package.network().clone();
     for (exit, &temperature) in temperatures.unwrap_or_default().iter().enumerate() {
         network.divide_scores(exit, temperature)?;
@@ -428,7 +428,7 @@ fn write_package(
         path: path.to_owned(),
         source,
     })?;
-    let package = images::add(package, &lanes)?.keeping(profiles);
+    let package = images::add(package.with_origin(origin), &lanes)?.keeping(profiles);
     write(path, &package.encode())
 }
 

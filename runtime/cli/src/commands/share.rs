@@ -199,5 +199,5 @@ fn rebuilt(before: &Package, cut: Network, path: &Path) -> Result<Package, Error
         path: path.to_owned(),
         source,
     })?;
-    Ok(images::add(package, &lanes)?)
+    Ok(images::add(package.with_origin(before.origin()), &lanes)?)
 }

@@ -215,7 +215,13 @@ fn bytes_with_their_channels_last_are_shown_as_the_picture_that_they_are_prepare
             "took the network's own normalisation (2 operators) into the preparation of frames",
         ],
     );
+    assert_lines(
+        &text(&package),
+        &["in the ONNX file in bytes (uint8), with its channels last (NHWC)"],
+    );
     let input = json(&package)["input"].clone();
+    let in_file = json!({"bytes": true, "channels_last": true, "unbatched": false});
+    assert_eq!(input["in_file"], in_file);
     let halves = json!([0.5, 0.5, 0.5]);
     assert_eq!(
         (&input["mean"], &input["std"]),

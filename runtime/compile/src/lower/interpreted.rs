@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use punctual_model::reference::run_all;
-use punctual_model::{AnswerKind, Exit, InputForm, InputSpec, Network, Output, Quantised};
+use punctual_model::{AnswerKind, Exit, InputForm, InputSpec, Network, Origin, Output, Quantised};
 use punctual_types::{Element, View as Plain};
 
 use super::lowering::Lowering;
@@ -201,7 +201,7 @@ fn alone() -> Input {
             width: 1,
             form: InputForm::Prepared,
         },
-        channels_last: false,
+        origin: Origin::default(),
         taken: String::new(),
     }
 }

@@ -297,7 +297,7 @@ fn seen(graph: &Graph, input: &Input) -> View {
             features
         }
         [_, _, _] => View::series(TensorId(0), shape),
-        [_, _, _, _] if input.channels_last => image.permute(&[0, 2, 3, 1]),
+        [_, _, _, _] if input.origin.channels_last => image.permute(&[0, 2, 3, 1]),
         [_, _, _, _] => image,
         [_, ref outer @ .., _, _] => {
             let sides = [shape.height, shape.width].map(|side| Dim::Known(side.into()));

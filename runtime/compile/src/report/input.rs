@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_model::{InputForm, InputSpec, Tensor};
+use punctual_model::{InputForm, InputSpec, Origin, Tensor};
 use serde::Serialize;
 
 /// A network's first input.
@@ -17,10 +17,12 @@ pub struct InputReport {
     pub mean: Vec<f32>,
     /// As `mean`.
     pub std: Vec<f32>,
+    /// What it is in the ONNX file.
+    pub in_file: Origin,
 }
 
 impl InputReport {
-    pub(super) fn of(input: &InputSpec) -> Self {
+    pub(super) fn of(input: &InputSpec, in_file: Origin) -> Self {
         let (kind, normalised) = match input.form {
             InputForm::Image { .. } => ("picture", input.channels as usize),
             InputForm::Prepared => ("prepared", 0),
@@ -34,7 +36,24 @@ impl InputReport {
             width: input.width,
             mean: mean[..normalised].to_vec(),
             std: std[..normalised].to_vec(),
+            in_file,
         }
+    }
+
+    /// How the ONNX file has it otherwise.
+    fn in_file_words(&self) -> String {
+        let Origin {
+            bytes,
+            channels_last,
+            unbatched,
+        } = self.in_file;
+        let words = [
+            (bytes, "in bytes (uint8)"),
+            (channels_last, "with its channels last (NHWC)"),
+            (unbatched, "without a batch"),
+        ];
+        let words = words.into_iter().filter(|(is_so, _)| *is_so);
+        words.map(|(_, words)| words).collect::<Vec<_>>().join(", ")
     }
 
     pub(super) const fn shape(&self) -> Tensor {
@@ -63,6 +82,11 @@ impl fmt::Display for InputReport {
                 list(&self.mean),
                 list(&self.std)
             ),
+        }?;
+        let words = self.in_file_words();
+        if words.is_empty() {
+            return Ok(());
         }
+        write!(f, "; in the ONNX file {words}")
     }
 }

@@ -498,6 +498,11 @@ fn a_picture_to_which_the_file_gives_a_batch_is_one_of_a_batch() {
         is_the_layer_on(network, &in_scale(mean), &in_scale(std));
         let said = found.report.to_string();
         assert!(said.contains("without a batch in the file"), "{said}");
+        let shown = found.report.input.to_string();
+        let is_last = found.package.origin().channels_last;
+        let last = ["", ", with its channels last (NHWC)"][usize::from(is_last)];
+        let words = format!("; in the ONNX file in bytes (uint8){last}, without a batch");
+        assert!(shown.ends_with(&words), "{shown}");
     }
     let floats = Taken::new(data_type::FLOAT, sides);
     let network = compiled(

@@ -94,6 +94,10 @@ pub enum PackageError {
     /// A layout, or the image that follows it, does not fit the network.
     #[error("weights for {lanes} lanes: {problem}; compile the model again")]
     Image { lanes: u8, problem: ImageProblem },
+    #[error(
+        "the package's section `origin` is none that a compiler writes; compile the model again"
+    )]
+    Origin,
     #[error(transparent)]
     Profiles(#[from] ProfileError),
     #[error("the profile is of package {found}, this package is {expected}; measure this one")]

@@ -18,6 +18,8 @@ pub enum SectionKind {
     Description,
     /// The network's weights, f32.
     Weights,
+    /// What the ONNX file had in the place of the input, where that differs.
+    Origin,
     /// The weights packed for vectors of this many floats, f32.
     Image(u8),
     /// Measurements on machines, JSON. The only section that the package's hash leaves out.
@@ -30,6 +32,7 @@ impl SectionKind {
         match self {
             Self::Description => (1, 0),
             Self::Weights => (2, 0),
+            Self::Origin => (3, 0),
             Self::Image(lanes) => (4, lanes.into()),
             Self::Profiles => (15, 0),
         }
@@ -39,6 +42,7 @@ impl SectionKind {
         match (kind, parameter) {
             (1, 0) => Some(Self::Description),
             (2, 0) => Some(Self::Weights),
+            (3, 0) => Some(Self::Origin),
             (4, lanes @ (4 | 8 | 16)) => Some(Self::Image(lanes as u8)),
             (15, 0) => Some(Self::Profiles),
             _ => None,
@@ -55,6 +59,7 @@ impl fmt::Display for SectionKind {
         match self {
             Self::Description => f.write_str("description"),
             Self::Weights => f.write_str("weights"),
+            Self::Origin => f.write_str("origin"),
             Self::Image(lanes) => write!(f, "image/{lanes}"),
             Self::Profiles => f.write_str("profiles"),
         }

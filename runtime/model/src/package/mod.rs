@@ -10,6 +10,7 @@ mod error;
 mod format;
 mod hash;
 mod image;
+mod origin;
 mod read;
 mod table;
 mod write;
@@ -26,6 +27,7 @@ pub use format::{SectionKind, VERSION as FORMAT_VERSION};
 use hash::hash_of_floats;
 pub use hash::{ContentHash, PackageHash};
 pub use image::{PAGE_BYTES, PAGE_FLOATS, WeightImage};
+pub use origin::Origin;
 use table::{Section, place};
 
 /// A compiled model. Code that holds one knows that its network can be laid out and run; what is
@@ -36,6 +38,7 @@ pub struct Package {
     description: Description,
     /// Of the weights, as the table of sections has it.
     weights_hash: ContentHash,
+    origin: Origin,
     /// By rising lanes.
     images: Vec<WeightImage>,
     profiles: Vec<Profile>,
@@ -58,14 +61,21 @@ impl Package {
             network,
         };
         description.check()?;
-        Ok(Self::of(description, weights_hash, Vec::new()))
+        let origin = Origin::default();
+        Ok(Self::of(description, weights_hash, origin, Vec::new()))
     }
 
-    fn of(description: Description, weights_hash: ContentHash, images: Vec<WeightImage>) -> Self {
+    fn of(
+        description: Description,
+        weights_hash: ContentHash,
+        origin: Origin,
+        images: Vec<WeightImage>,
+    ) -> Self {
         let mut package = Self {
             timing: description.network.timing(),
             description,
             weights_hash,
+            origin,
             images,
             profiles: Vec::new(),
             hash: PackageHash::of([]),
@@ -84,7 +94,7 @@ impl Package {
         self.description.layouts = layouts;
         self.description.images.clear();
         self.description.check_layouts()?;
-        let changed = Self::of(self.description, self.weights_hash, Vec::new());
+        let changed = Self::of(self.description, self.weights_hash, self.origin, Vec::new());
         Ok(changed.keeping(self.profiles))
     }
 
@@ -101,8 +111,19 @@ impl Package {
         self.images.sort_by_key(WeightImage::lanes);
         let indexes = self.images.iter().map(|image| image.index.clone());
         self.description.images = indexes.collect();
-        let changed = Self::of(self.description, self.weights_hash, self.images);
+        let changed = Self::of(
+            self.description,
+            self.weights_hash,
+            self.origin,
+            self.images,
+        );
         Ok(changed.keeping(self.profiles))
+    }
+
+    /// This package, with what the ONNX file had in the place of its input. Profiles are dropped.
+    #[must_use]
+    pub fn with_origin(self, origin: Origin) -> Self {
+        Self::of(self.description, self.weights_hash, origin, self.images)
     }
 
     /// This package with those of these measurements that hold for it, in place of those that it had: as it takes them over from
@@ -143,6 +164,12 @@ impl Package {
             }),
             None => Ok(()),
         }
+    }
+
+    /// What the ONNX file had in the place of the input.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.origin
     }
 
     #[must_use]
@@ -248,6 +275,11 @@ impl Package {
                 self.weights_hash,
             ),
         ];
+        let origin = self.origin.encode();
+        if !origin.is_empty() {
+            let (length, hash) = (origin.len() as u64, ContentHash::of(&origin));
+            sections.push((SectionKind::Origin, length, hash));
+        }
         let images = self.images.iter();
         sections.extend(images.map(|image| {
             let kind = SectionKind::Image(image.lanes());

@@ -10,7 +10,8 @@ use super::format::BYTES_MAX;
 use super::hash::hash_of_floats;
 use super::image::PageHashes;
 use super::{
-    ContentHash, ImageProblem, Package, PackageError, Section, SectionKind, WeightImage, table,
+    ContentHash, ImageProblem, Origin, Package, PackageError, Section, SectionKind, WeightImage,
+    table,
 };
 use crate::{Floats, Profile};
 
@@ -80,7 +81,10 @@ impl Package {
         let weights = find(&sections, SectionKind::Weights)?;
         let description = Description::decode(description, source.floats(weights))?;
         let images = images(source, &sections, &description)?;
-        let mut package = Self::of(description, weights.hash, images);
+        let origin = find(&sections, SectionKind::Origin).ok();
+        let origin = origin.map(|section| Origin::decode(source.checked(section)?));
+        let origin = origin.transpose()?.unwrap_or_default();
+        let mut package = Self::of(description, weights.hash, origin, images);
         if let Ok(section) = find(&sections, SectionKind::Profiles) {
             let json = source.checked(section)?;
             package.profiles = Profile::list_from_json(json)?;

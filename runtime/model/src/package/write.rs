@@ -25,6 +25,7 @@ impl Package {
             io::copy(&mut io::Read::take(io::repeat(0), gap), out)?;
             match section.kind {
                 SectionKind::Description => out.write_all(&self.description.encode())?,
+                SectionKind::Origin => out.write_all(&self.origin.encode())?,
                 SectionKind::Weights => write_floats(&self.network().weights, out)?,
                 SectionKind::Image(lanes) => {
                     let image = self.image(lanes).expect("listed from the images");

@@ -4,8 +4,8 @@
 use fastrand::Rng;
 use punctual_fuzzed::{Outcome, exercise, exercise_sections, sealed, sections};
 use punctual_model::{
-    Calibration, ImageLayout, ImageProblem, Package, PackageError, SectionKind, SectionProblem,
-    StageLayout,
+    Calibration, ImageLayout, ImageProblem, Origin, Package, PackageError, SectionKind,
+    SectionProblem, StageLayout,
 };
 
 use crate::fixture::{self, package};
@@ -72,6 +72,32 @@ fn a_package_without_images_and_profiles_is_one_too() {
     let bare = Package::new(fixture::network(), Calibration::default()).unwrap();
     assert_eq!(Package::decode(&bare.encode()).unwrap(), bare);
     assert!(bare.image(16).is_none() && bare.layout(16).is_none());
+}
+
+#[test]
+fn what_the_onnx_file_had_is_kept_whatever_is_packed_and_is_content() {
+    let bare = || Package::new(fixture::network(), Calibration::default()).unwrap();
+    let origin = Origin {
+        bytes: true,
+        channels_last: true,
+        unbatched: false,
+    };
+    let known = bare().with_origin(origin);
+    let decoded = Package::decode(&known.encode()).unwrap();
+    assert_eq!((decoded.origin(), &decoded), (origin, &known));
+    assert_ne!(known.hash(), bare().hash());
+    assert_eq!(known.timing(), bare().timing());
+    let relaid = known.clone().with_layouts(vec![fixture::layout(4)]);
+    assert_eq!(relaid.unwrap().origin(), origin);
+    let plain = known.with_origin(Origin::default());
+    assert!(plain.encode() == bare().encode(), "no section");
+    let bytes = bare().encode();
+    let sections = sections(&bytes);
+    let with = |content: &[u8]| sealed(&[sections[0], sections[1], (3, 0, content)]);
+    assert!(Package::decode(&with(&[0, 1, 0])).is_ok());
+    for content in [&[0, 0, 0][..], &[2, 0, 0], &[1, 0], &[1, 0, 0, 0]] {
+        assert!(matches!(refused(&with(content)), PackageError::Origin));
+    }
 }
 
 #[test]
