@@ -169,7 +169,7 @@ fn undecodable(error: DecodeErrors) -> JpegFault {
 /// Does with some bytes what is done with a camera's frames of 64x48 pixels, for tasks of every format. Whether they are one.
 ///
 /// # Panics
-/// If what the decoder says of them depends on the format.
+/// If one format is decoded and another is not.
 pub fn exercise(jpeg: &[u8]) -> bool {
     let [rgb, bgr, gray] =
         [PixelFormat::Rgb8, PixelFormat::Bgr8, PixelFormat::Gray8].map(|format| {
