@@ -120,7 +120,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let config = scenario.config(&policy);
     let auditor = options
         .audit
-        .then(|| Auditor::new(&config, policy.contract()));
+        .then(|| Auditor::new(&config, policy.contract()).with_pipelines(scenario.pipelines()));
     let recorder = options.html.is_some();
     let recorder = recorder.then(|| Recorder::new(&config, Instant::ZERO));
     let recording = options.record.as_ref();
@@ -263,6 +263,9 @@ fn text(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
         report::comparison(std::slice::from_ref(row)),
         tasks(scenario, outcome)
     );
+    if !outcome.queries.is_empty() {
+        text.push_str(&format!("\n{:width$}", queries(scenario, outcome)));
+    }
     let effort = &outcome.effort;
     let actions = effort.actions.max(1) as f64;
     text.push_str(&format!(
@@ -331,6 +334,22 @@ fn tasks(scenario: &Scenario, outcome: &Outcome) -> Table {
     table
 }
 
+/// A pipeline's queries, and the parts that count.
+fn queries(scenario: &Scenario, outcome: &Outcome) -> Table {
+    let headings = ["queries of", "queries", "on time", "parts", "on time"];
+    let mut table = Table::new(&headings, 1);
+    for of in &outcome.queries {
+        table.row([
+            scenario.tasks[of.root.index()].name.clone(),
+            of.submitted.to_string(),
+            of.on_time.to_string(),
+            of.parts.to_string(),
+            of.parts_on_time.to_string(),
+        ]);
+    }
+    table
+}
+
 /// Everything, for a machine.
 fn json(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
     let of_task = |(index, task): (usize, &punctual_simulator::scenario::Task)| {
@@ -339,7 +358,11 @@ fn json(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
         serde_json::json!({ "task": task.name, "told_early": told_early, "summary": summary })
     };
     let tasks: Vec<_> = scenario.tasks.iter().enumerate().map(of_task).collect();
+    let name = |root: TaskId| &scenario.tasks[root.index()].name;
+    let queries = outcome.queries.iter();
+    let queries = queries.map(|of| serde_json::json!({ "task": name(of.root), "queries": of }));
     let json = serde_json::json!({
+        "queries": queries.collect::<Vec<_>>(),
         "run": row,
         "summary": outcome.summary(),
         "tasks": tasks,

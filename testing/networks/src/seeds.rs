@@ -21,7 +21,7 @@ pub struct Seeds {
     /// How many seeds, from the first on.
     #[arg(long, default_value_t = 1000)]
     pub count: u64,
-    /// Ends after so many seconds, whatever the count.
+    /// Ends after this number of seconds, whatever the count.
     #[arg(long)]
     pub seconds: Option<u64>,
     /// How many networks at a time; without it, as many as there are processors.

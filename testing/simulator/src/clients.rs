@@ -4,11 +4,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use punctual_core::{ClientId, Event, Failure, Instant, Nanos, Reply, RequestId};
+use punctual_core::{ClientId, Event, Failure, Instant, Nanos, Reply, RequestId, TaskId};
 use punctual_types::Random;
 
 use crate::arrivals::{self, Source, Submission};
 use crate::faults::Fault;
+use crate::pipelines::{HandedOver, Pipelines};
+use crate::summary::Queries;
 
 /// What happens next on the clients' side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +19,8 @@ pub enum Next {
     Prepared,
     /// A submission that its client held back.
     Held,
+    /// What the daemon makes of a reply.
+    HandedOver,
     Submitted,
 }
 
@@ -31,8 +35,16 @@ struct Preparation {
     ok: bool,
 }
 
+/// Prepares one input after the other: a client's frames, or the parts that a follower gets of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Intake {
+    client: ClientId,
+    follower: Option<TaskId>,
+}
+
 pub struct Clients<S> {
     source: S,
+    pipelines: Pipelines,
     faults: Vec<Fault>,
     /// Terminations to come, the next one last.
     leaving: Vec<(Instant, ClientId)>,
@@ -40,17 +52,24 @@ pub struct Clients<S> {
     /// Submissions that stalled clients hold back, by the time when they come.
     held: BTreeMap<(Instant, u64), Submission>,
     preparations: BinaryHeap<Reverse<Preparation>>,
-    /// Until when each client's intake is busy, by client.
-    busy_until: Vec<Instant>,
+    /// Until when each intake is busy.
+    busy_until: BTreeMap<Intake, Instant>,
     preparation_least: f64,
     random: Random,
     ordered: u64,
 }
 
 impl<S: Source> Clients<S> {
-    /// Clients that submit what `source` says, and suffer those of `faults` that are theirs.
+    /// Clients that submit what `source` says and suffer those of `faults` that are theirs. `pipelines` makes parts of their
+    /// frames.
     /// Preparations take between `preparation_least` of their profiled time and all of it.
-    pub fn new(source: S, faults: &[Fault], preparation_least: f64, seed: u64) -> Self {
+    pub fn new(
+        source: S,
+        pipelines: Pipelines,
+        faults: &[Fault],
+        preparation_least: f64,
+        seed: u64,
+    ) -> Self {
         let mut leaving: Vec<(Instant, ClientId)> = faults
             .iter()
             .filter_map(|fault| match fault {
@@ -61,6 +80,7 @@ impl<S: Source> Clients<S> {
         leaving.sort_unstable_by_key(|leaver| Reverse(*leaver));
         Self {
             source,
+            pipelines,
             faults: faults
                 .iter()
                 .filter(|fault| fault.is_a_clients())
@@ -70,7 +90,7 @@ impl<S: Source> Clients<S> {
             gone: Vec::new(),
             held: BTreeMap::new(),
             preparations: BinaryHeap::new(),
-            busy_until: Vec::new(),
+            busy_until: BTreeMap::new(),
             preparation_least,
             random: Random::new(seed).stream("preparations", 0),
             ordered: 0,
@@ -85,7 +105,9 @@ impl<S: Source> Clients<S> {
         let held = self.held.first_key_value();
         let held = held.map(|((at, _), _)| (*at, Next::Held));
         let submitted = self.source.peek().map(|at| (at, Next::Submitted));
-        [leaving, prepared, held, submitted]
+        let handed_over = self.pipelines.peek();
+        let handed_over = handed_over.map(|at| (at, Next::HandedOver));
+        [leaving, prepared, held, handed_over, submitted]
             .into_iter()
             .flatten()
             .min()
@@ -93,7 +115,7 @@ impl<S: Source> Clients<S> {
 
     /// Whether no client will submit any more, except in answer to a reply.
     pub fn silent(&self) -> bool {
-        self.held.is_empty() && self.source.peek().is_none()
+        self.held.is_empty() && self.pipelines.peek().is_none() && self.source.peek().is_none()
     }
 
     pub fn leave(&mut self) -> Option<ClientId> {
@@ -121,15 +143,28 @@ impl<S: Source> Clients<S> {
     /// The submission that was held back until now.
     pub fn released(&mut self) -> Option<Submission> {
         let (_, submission) = self.held.pop_first()?;
-        Some(submission).filter(|held| !self.gone.contains(&held.client))
+        if self.gone.contains(&submission.client) {
+            return None;
+        }
+        self.pipelines.arrived(&submission);
+        Some(submission)
+    }
+
+    /// What a pipeline brings now; none if it is a part of a client that is gone.
+    pub fn handed_over(&mut self) -> Option<HandedOver> {
+        let handed_over = self.pipelines.take()?;
+        if let HandedOver::Part(part) = &handed_over
+            && self.gone.contains(&part.client)
+        {
+            self.pipelines.dropped(part.tag);
+            return None;
+        }
+        Some(handed_over)
     }
 
     /// The source's submission; none if its client holds it back or is gone.
     pub fn submitted(&mut self, now: Instant) -> Option<Submission> {
         let mut submission = self.source.take()?;
-        if self.faults.is_empty() {
-            return Some(submission);
-        }
         if self.gone.contains(&submission.client) {
             return None;
         }
@@ -156,16 +191,23 @@ impl<S: Source> Clients<S> {
                 _ => {}
             }
         }
+        self.pipelines.arrived(&submission);
         Some(submission)
     }
 
-    /// A client's intake prepares an input that takes `profiled` at most, once it has done those before.
-    pub fn prepare(&mut self, now: Instant, client: ClientId, request: RequestId, profiled: Nanos) {
+    /// Where the requests of a client for a task are prepared.
+    pub fn intake(&self, client: ClientId, task: TaskId) -> Intake {
+        let follower = self.pipelines.has_follower(task).then_some(task);
+        Intake { client, follower }
+    }
+
+    /// An intake prepares an input that takes `profiled` at most, once it has done those before.
+    pub fn prepare(&mut self, now: Instant, intake: Intake, request: RequestId, profiled: Nanos) {
         let took = self.preparation_time(profiled);
         let readable = true;
         self.prepare_as(
             now,
-            client,
+            intake,
             request,
             arrivals::Preparation { took, readable },
         );
@@ -175,16 +217,14 @@ impl<S: Source> Clients<S> {
     pub fn prepare_as(
         &mut self,
         now: Instant,
-        client: ClientId,
+        intake: Intake,
         request: RequestId,
         known: arrivals::Preparation,
     ) {
-        if self.busy_until.len() <= client.index() {
-            self.busy_until.resize(client.index() + 1, Instant::ZERO);
-        }
         let took = known.took;
-        let ends = now.max(self.busy_until[client.index()]) + took;
-        self.busy_until[client.index()] = ends;
+        let busy_until = self.busy_until.entry(intake).or_insert(Instant::ZERO);
+        let ends = now.max(*busy_until) + took;
+        *busy_until = ends;
         self.ordered += 1;
         self.preparations.push(Reverse(Preparation {
             ends,
@@ -192,7 +232,7 @@ impl<S: Source> Clients<S> {
             buffer: request.buffer,
             generation: request.generation,
             took,
-            ok: known.readable && self.readable(client, ends),
+            ok: known.readable && self.readable(intake.client, ends),
         }));
     }
 
@@ -213,6 +253,12 @@ impl<S: Source> Clients<S> {
     }
 
     pub fn replied(&mut self, now: Instant, tag: u64, reply: &Reply) {
+        self.pipelines.replied(now, tag, reply);
         self.source.replied(now, tag, reply);
+    }
+
+    /// What became of the queries of each pipeline.
+    pub fn into_queries(self) -> Vec<Queries> {
+        self.pipelines.into_tallies()
     }
 }

@@ -24,6 +24,7 @@
 //! | [`virtual_device`] | stages that take the time they are told and compute nothing |
 //! | [`timing`], [`faults`] | how long things really take, and what goes wrong, as data |
 //! | [`arrivals`], [`scenario`], [`layout`] | when requests come; what runs where |
+//! | `pipelines` | what the daemon makes of the replies of a root; queries |
 //! | [`observer`], [`audit`], [`fuzz`] | who looks on; the invariants; random cases with faults |
 //! | [`recording`], [`recorded`] | a run as a file, for replay; a recorded world that is played again |
 //! | [`outcome`], [`summary`] | what became of the requests; the figures |
@@ -39,6 +40,7 @@ pub mod layout;
 mod ledger;
 pub mod observer;
 pub mod outcome;
+mod pipelines;
 pub mod plan;
 pub mod recorded;
 pub mod recording;

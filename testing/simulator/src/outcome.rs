@@ -4,7 +4,7 @@ use punctual_core::{Instant, Nanos, Rejection, StageId, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::recorded::TimeSources;
-use crate::summary::{Summary, Tally};
+use crate::summary::{Queries, Summary, Tally};
 
 /// One submission and what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +69,8 @@ pub struct Outcome {
     pub ended: Instant,
     pub total: Tally,
     pub tasks: Vec<Tally>,
+    /// Of each pipeline, by root.
+    pub queries: Vec<Queries>,
     /// How long things took compared to what was planned, and how much was done.
     pub effort: Effort,
     /// Every request in the order of its verdict, if the run was told to keep them.

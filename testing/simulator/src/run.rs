@@ -12,6 +12,7 @@ use crate::device::TimedDevice;
 use crate::ledger::Ledger;
 use crate::observer::Observer;
 use crate::outcome::{Effort, Ending, Outcome};
+use crate::pipelines::Pipelines;
 use crate::recorded;
 use crate::samples::{Answers, Samples};
 use crate::scenario::Scenario;
@@ -112,16 +113,18 @@ pub fn run_on<D: TimedDevice, S: Source, O: Observer>(
     observer: &mut O,
 ) -> Result<(Outcome, D), ConfigError> {
     let mut scheduler = Scheduler::new(config, policy)?;
+    let seed = settings.seed;
     let clients = Clients::new(
         source,
+        Pipelines::new(&scenario.tasks, &config.tasks, config.egress_bound, seed),
         &scenario.faults,
         scenario.durations.preparation_least,
-        settings.seed,
+        seed,
     );
     let ledger = Ledger::new(
         Samples::new(scenario),
         config.tasks.len(),
-        settings.seed,
+        seed,
         settings.keep_requests,
     );
     let mut world = VirtualWorld::new(
@@ -160,6 +163,7 @@ impl<S: Source, O: Observer, D: TimedDevice> VirtualWorld<'_, S, O, D> {
             },
             total: ledger.total,
             tasks: ledger.tasks,
+            queries: self.clients.into_queries(),
             served: ledger.served,
             times: None,
             duration: scenario.length,

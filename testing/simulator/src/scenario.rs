@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use punctual_core::{
     Answers, BATCH_MAX, Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId,
-    PunctualConfig, StageId, StageTime, TaskConfig, Units, Weights, offline,
+    PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Units, Weights, offline,
 };
 use punctual_model::Calibration;
 use punctual_types::Random;
 
 use crate::arrivals::{Arrivals, Pattern, PatternError};
+use crate::audit::{Follower, Pipeline};
 use crate::faults::Fault;
 use crate::layout;
 use crate::recorded::Recorded;
@@ -175,6 +176,28 @@ impl Scenario {
             .map(|task| (&task.pattern, task.clients))
             .collect();
         Arrivals::new(&tasks, load, self.length, random)
+    }
+
+    /// The pipelines among its tasks, for an auditor.
+    #[must_use]
+    pub fn pipelines(&self) -> Vec<Pipeline> {
+        let followers = |root: usize| {
+            let tasks = self.tasks.iter().enumerate();
+            let follower = tasks.filter_map(move |(index, task)| match task.pattern {
+                Pattern::Parts(parts) if parts.of.index() == root => Some(Follower {
+                    task: TaskId(index as u16),
+                    at_most: parts.at_most,
+                }),
+                _ => None,
+            });
+            follower.collect::<Vec<_>>()
+        };
+        let roots = 0..self.tasks.len();
+        let pipelines = roots.map(|root| Pipeline {
+            root: TaskId(root as u16),
+            followers: followers(root),
+        });
+        pipelines.filter(|of| !of.followers.is_empty()).collect()
     }
 
     /// With the partitions that [`layout::choose`] finds. Policies that lend get homes that consist of whole cells.

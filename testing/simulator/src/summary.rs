@@ -1,7 +1,7 @@
 //! The figures that policies are compared by.
 
 use hdrhistogram::Histogram;
-use punctual_core::{Failure, Nanos, Rejection, Verdict};
+use punctual_core::{Failure, Nanos, Rejection, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Served;
@@ -35,6 +35,30 @@ pub struct Tally {
     pub until_told: Nanos,
     /// Times from the intended submission to the answer, in nanoseconds, to three digits.
     pub latencies: Histogram<u32>,
+}
+
+/// The queries of a pipeline. One is on time if its frame and all its parts that count are answered by the parts' deadline:
+/// the parts of best-effort followers count if the root is best-effort, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queries {
+    pub root: TaskId,
+    pub submitted: u64,
+    pub on_time: u64,
+    /// Those that count.
+    pub parts: u64,
+    pub parts_on_time: u64,
+}
+
+impl Queries {
+    pub(crate) const fn of(root: TaskId) -> Self {
+        Self {
+            root,
+            submitted: 0,
+            on_time: 0,
+            parts: 0,
+            parts_on_time: 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

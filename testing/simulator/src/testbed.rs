@@ -7,7 +7,7 @@ use punctual_core::{
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 use punctual_types::Random;
 
-use crate::arrivals::{Pattern, Source, Submission};
+use crate::arrivals::{Parts, Pattern, Source, Submission};
 use crate::faults::Fault;
 use crate::observer::{Observer, Span};
 use crate::outcome::Outcome;
@@ -131,6 +131,33 @@ pub fn scenario() -> Scenario {
     }
 }
 
+/// A camera whose frames have up to three parts for each of two followers, the second of which is best-effort.
+pub fn pipeline(fan_out: Option<f64>) -> Scenario {
+    let at_most = 3;
+    let hand_over = Nanos::from_micros(100);
+    let mut scenario = scenario();
+    scenario.tasks.truncate(1);
+    let root = &mut scenario.tasks[0].config;
+    root.deadline = Some(ms(10));
+    for criticality in [Criticality::RealTime, Criticality::BestEffort] {
+        let mut follower = task("parts", criticality, 33);
+        let config = &mut follower.config;
+        config.deadline = Some(ms(30));
+        config.burst = at_most;
+        config.queue_max = 16;
+        let prepared = config.prepare.saturating_mul(u64::from(at_most));
+        config.jitter = ms(10) + hand_over + prepared;
+        follower.pattern = Pattern::Parts(Parts {
+            of: TaskId(0),
+            at_most,
+            fan_out,
+            hand_over,
+        });
+        scenario.tasks.push(follower);
+    }
+    scenario
+}
+
 /// Cameras with their tasks' periods and a phase of their own, a client each.
 struct Cameras {
     next: Vec<(Instant, Nanos)>,
@@ -175,7 +202,6 @@ impl Source for Cameras {
             captured: at,
             deadline: None,
             egress: Nanos::ZERO,
-            announces: None,
             tag: 0,
             known: None,
         })

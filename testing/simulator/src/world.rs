@@ -15,6 +15,7 @@ use crate::faults::Fault;
 use crate::ledger::Ledger;
 use crate::observer::{Observer, Span};
 use crate::outcome::{Effort, Ending};
+use crate::pipelines::HandedOver;
 
 /// With nothing but timers for so long, whatever is open will never be answered.
 const QUIET: Nanos = Nanos::from_millis(600_000);
@@ -192,22 +193,20 @@ impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
             }
             Next::Submitted => {
                 let submission = self.clients.submitted(self.now)?;
-                let arrival = self.arrival(&submission);
-                Some(match submission.announces {
-                    Some(requests) => self.announced(&submission, requests, arrival),
-                    None => arrival,
-                })
+                Some(self.arrival(&submission))
             }
-        }
-    }
-
-    /// How many requests have one capture time, before the first of them.
-    fn announced(&mut self, submission: &Submission, requests: u8, first: Event) -> Event {
-        self.told.push_front((self.now, first));
-        Event::Burst {
-            task: submission.task,
-            captured: submission.captured.min(self.now),
-            requests,
+            Next::HandedOver => Some(match self.clients.handed_over()? {
+                HandedOver::Announcement {
+                    task,
+                    captured,
+                    parts,
+                } => Event::Burst {
+                    task,
+                    captured,
+                    requests: parts,
+                },
+                HandedOver::Part(part) => self.arrival(&part),
+            }),
         }
     }
 
@@ -355,12 +354,14 @@ impl<S: Source, O: Observer, D: TimedDevice> World for VirtualWorld<'_, S, O, D>
                     self.device.put(request.buffer, shown.sample);
                     self.effort.offloaded += u64::from(shown.origin != *task);
                 }
-                let (now, client) = (self.now, ticket.client);
+                let now = self.now;
+                let origin = shown.map_or(*task, |shown| shown.origin);
+                let intake = self.clients.intake(ticket.client, origin);
                 match shown.and_then(|shown| shown.preparation) {
-                    Some(known) => self.clients.prepare_as(now, client, *request, known),
+                    Some(known) => self.clients.prepare_as(now, intake, *request, known),
                     None => {
                         let profiled = self.tasks[task.index()].prepare;
-                        self.clients.prepare(now, client, *request, profiled);
+                        self.clients.prepare(now, intake, *request, profiled);
                     }
                 }
             }

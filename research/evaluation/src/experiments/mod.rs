@@ -86,7 +86,8 @@ fn policy_named(name: &str) -> PolicyChoice {
 
 /// A run under the auditor, who must have nothing against it.
 fn audited(scenario: &Scenario, policy: &dyn PolicySpec, seed: u64) -> Outcome {
-    let mut auditor = Auditor::new(&scenario.config(policy), policy.contract());
+    let auditor = Auditor::new(&scenario.config(policy), policy.contract());
+    let mut auditor = auditor.with_pipelines(scenario.pipelines());
     let settings = Settings {
         seed,
         keep_requests: false,

@@ -4,7 +4,7 @@ use punctual_core::{
     Answers, BATCH_MAX, Confidence, Criticality, Delivery, ModelId, Nanos, StageId, TaskId,
 };
 use punctual_diagnostics::{Problems, RenamedKey, Rule, Section, Spanned, unique};
-use punctual_simulator::arrivals::{Bursts, Pattern, PatternError, Shape, TraceEntry};
+use punctual_simulator::arrivals::{Bursts, Parts, Pattern, PatternError, Shape, TraceEntry};
 use punctual_simulator::scenario::{Model, Task};
 use thiserror::Error;
 
@@ -38,10 +38,11 @@ enum Kind {
     Trace,
     Dependent,
     Query,
+    Parts,
     Minutes,
 }
 
-const KINDS: [(&str, Kind); 10] = [
+const KINDS: [(&str, Kind); 11] = [
     ("periodic", Kind::Periodic),
     ("poisson", Kind::Poisson),
     ("gamma", Kind::Gamma),
@@ -51,6 +52,7 @@ const KINDS: [(&str, Kind); 10] = [
     ("trace", Kind::Trace),
     ("dependent", Kind::Dependent),
     ("query", Kind::Query),
+    ("parts", Kind::Parts),
     ("minutes", Kind::Minutes),
 ];
 
@@ -108,8 +110,29 @@ pub(super) fn read(
         section.finish(problems);
         tasks.push(task);
     }
+    follow(&mut tasks);
     recordings(root, &mut tasks, files, problems);
     tasks
+}
+
+/// What the tasks that take parts get of the root of their pipeline: a burst in each of its periods, whose parts come when
+/// its reply is handed over at the latest, and are prepared one after the other.
+fn follow(tasks: &mut [Task]) {
+    for index in 0..tasks.len() {
+        let Pattern::Parts(parts) = tasks[index].pattern else {
+            continue;
+        };
+        let Some(root) = tasks.get(parts.of.index()).map(|root| root.config.clone()) else {
+            continue;
+        };
+        let config = &mut tasks[index].config;
+        config.burst = parts.at_most;
+        config.period = root.period;
+        config.reserved &= root.reserved;
+        let prepared = config.prepare.saturating_mul(u64::from(parts.at_most));
+        let handed_over = root.deadline.unwrap_or(Nanos::ZERO) + parts.hand_over;
+        config.jitter = config.jitter.max(handed_over + prepared);
+    }
 }
 
 fn read_task(
@@ -150,7 +173,6 @@ fn read_task(
     let batch = BATCH_MAX as u64;
     config.batch_max = whole("batch_max", batch, 1, batch) as u8;
     config.queue_max = whole("queue_depth", 64, 1, 65_535) as u16;
-    config.burst = whole("burst", 1, 1, batch) as u8;
     config.weight = whole("weight", 1, 1, 65_535) as u16;
     task.clients = whole("clients", 1, 1, 65_535) as u16;
     config.answers = s
@@ -162,11 +184,6 @@ fn read_task(
     };
     config.prepare = micros("prepare_us");
     config.jitter = micros("jitter_us");
-    let most = config.burst;
-    if most > 1 {
-        let of = Box::new(task.pattern);
-        task.pattern = Pattern::Parts { of, most };
-    }
     task
 }
 
@@ -179,11 +196,12 @@ fn real_time(
     problems: &mut Problems<'_>,
 ) -> Task {
     let periodic = matches!(pattern, Pattern::Periodic { .. }) && pattern.rate_hz().is_some();
+    let is_follower = matches!(pattern, Pattern::Parts(_));
     let task = Task::real_time(name, model, deadline(s, problems), pattern);
     // Rounded down: no two requests come closer.
     let period = task.config.period.as_nanos() as f64 / 1e6;
     let period = s.number("period_ms", period.max(1e-3), 1e-3..=3.6e6, " ms", problems);
-    if s.or("reserved", periodic, problems).value {
+    if s.or("reserved", periodic || is_follower, problems).value {
         task.reserved(millis(period))
     } else {
         task
@@ -262,10 +280,26 @@ fn arrivals(
             after: id(names::index(s, "after", "task", tasks, problems)),
             fan_out: s.number("fan_out", 1.0, 0.0..=1e3, "", problems),
         },
+        Kind::Parts => Pattern::Parts(parts(s, tasks, problems)),
         Kind::Minutes => Pattern::Minutes {
             rate_hz: rate(s, "rate_hz", problems),
             shape: shape(s, problems),
         },
+    }
+}
+
+fn parts(s: &mut Section<'_, '_>, tasks: &[String], problems: &mut Problems<'_>) -> Parts {
+    let of = id(names::index(s, "after", "task", tasks, problems));
+    let at_most = s.required_whole("at_most", 1..=BATCH_MAX as u64, problems) as u8;
+    let most = f64::from(at_most);
+    let fan_out = s.has("fan_out");
+    let fan_out = fan_out.then(|| s.number("fan_out", most, 0.0..=most, "", problems));
+    let hand_over = time(s, "hand_over_ms", 0.0, problems);
+    Parts {
+        of,
+        at_most,
+        fan_out,
+        hand_over,
     }
 }
 

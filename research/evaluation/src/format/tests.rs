@@ -1,6 +1,6 @@
 use std::io;
 
-use punctual_core::{PolicySpec, TaskId, Units};
+use punctual_core::{PolicySpec, PunctualConfig, TaskId, Units};
 
 use super::*;
 use punctual_simulator::arrivals::Pattern;
@@ -52,6 +52,46 @@ fn the_example_runs_under_every_policy() {
             policy.name()
         );
     }
+}
+
+#[test]
+fn all_queries_of_the_pipeline_of_the_example_are_on_time_and_a_follower_has_what_its_root_has() {
+    let text = include_str!("../../../../examples/traffic.toml");
+    let workload = parse_as("examples/traffic.toml", text, &none);
+    let mut scenario = workload.unwrap_or_else(|error| panic!("{error}")).scenario;
+    let [street, cars, faces, _] = &scenario.tasks[..] else {
+        panic!("four tasks");
+    };
+    for (follower, most) in [(cars, 8), (faces, 4)] {
+        let config = &follower.config;
+        assert_eq!((config.reserved, config.burst), (true, most));
+        assert_eq!(config.period, street.config.period);
+        // The deadline of the root, the hand-over, and all preparations.
+        let us = 45_000 + 200 + 100 * u64::from(most);
+        assert_eq!(config.jitter, Nanos::from_micros(us));
+    }
+    scenario.length = Nanos::from_millis(5_000);
+    let settings = Settings {
+        seed: 1,
+        keep_requests: false,
+    };
+    let policy = PunctualConfig::default();
+    let outcome = simulate(&scenario, &policy, 1.0, settings, &mut ());
+    let outcome = outcome.expect("the plan is valid");
+    let [queries] = outcome.queries[..] else {
+        panic!("one pipeline: {:?}", outcome.queries);
+    };
+    assert_eq!((queries.submitted, queries.on_time), (75, 75));
+    assert!(queries.parts > 300, "{queries:?}");
+    assert_eq!(queries.parts, queries.parts_on_time);
+}
+
+#[test]
+fn what_a_pipeline_lacks_is_named() {
+    let without = small("", "arrivals = { kind = \"parts\", after = \"t\" }");
+    assert!(problems(&without).contains("at_most"));
+    let beyond = "arrivals = { kind = \"parts\", after = \"t\", at_most = 4, fan_out = 5 }";
+    assert!(problems(&small("", beyond)).contains("fan_out"));
 }
 
 #[test]

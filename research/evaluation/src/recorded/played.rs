@@ -240,7 +240,6 @@ impl<'a> Frames<'a> {
             captured,
             deadline: arrival.deadline.map(|deadline| self.at(deadline)),
             egress: arrival.egress,
-            announces: None,
             tag: 0,
             known: Some(known),
         };

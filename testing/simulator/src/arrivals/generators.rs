@@ -160,41 +160,6 @@ impl Generator for Shared {
     }
 }
 
-/// Several requests for each of a stream.
-#[derive(Debug)]
-pub(super) struct Parts {
-    stream: Open,
-    most: u8,
-    frame: Due,
-    left: u8,
-}
-
-impl Parts {
-    pub(super) fn new(stream: Open, most: u8) -> Self {
-        Self {
-            stream,
-            most,
-            frame: Due::at(0),
-            left: 0,
-        }
-    }
-}
-
-impl Generator for Parts {
-    fn next(&mut self, random: &mut Random, _: u64) -> Option<Due> {
-        if self.left > 0 {
-            self.left -= 1;
-            return Some(self.frame);
-        }
-        self.frame = self.stream.next()?;
-        self.left = random.below(u64::from(self.most)) as u8;
-        Some(Due {
-            announces: Some(self.left + 1),
-            ..self.frame
-        })
-    }
-}
-
 /// Groups the requests of a stream by window.
 #[derive(Debug)]
 pub(super) struct Collected {

@@ -7,12 +7,17 @@ use punctual_core::{ClientId, Instant, Nanos, Reply, TaskId};
 use punctual_types::Random;
 
 use super::open::{Due, Open};
-use super::pattern::{Pattern, PatternError};
+use super::pattern::{Parts, Pattern, PatternError};
 use super::reactive::{Reaction, Reactive};
 use super::{Source, Submission};
 
 /// Bits of a tag that hold the request's number in its stream; the task is above them.
 const SEQUENCE_BITS: u32 = 48;
+
+/// The name of a task's request, the `sequence`-th from 0.
+pub(crate) const fn tag(task: TaskId, sequence: u64) -> u64 {
+    (task.0 as u64) << SEQUENCE_BITS | sequence
+}
 
 /// The merged arrivals of a run, by rising time of submission; at the same time by task, and
 /// within a task in the order in which they were meant.
@@ -38,6 +43,8 @@ struct Stream {
 enum Kind {
     Open(Open, Option<Due>),
     Reactive(Reactive),
+    /// It submits nothing itself.
+    Parts,
 }
 
 impl Arrivals {
@@ -64,6 +71,12 @@ impl Arrivals {
                     return Err(PatternError::Waits { task, after, tasks });
                 };
                 waiting.push(index as u16);
+            }
+            if let Pattern::Parts(Parts { of, .. }) = pattern
+                && matches!(tasks[of.index()].0, Pattern::Parts(_))
+            {
+                let (task, of) = (index as u16, of.0);
+                return Err(PatternError::PartsOfParts { task, of });
             }
             let draws = random.stream("arrivals", index as u64);
             let clients = (*clients).max(1);
@@ -132,8 +145,7 @@ impl Source for Arrivals {
             captured: intended,
             deadline: due.deadline.map(|deadline| intended + deadline),
             egress: Nanos::ZERO,
-            announces: due.announces,
-            tag: u64::from(task) << SEQUENCE_BITS | sequence,
+            tag: tag(TaskId(task), sequence),
             known: None,
         })
     }
@@ -165,6 +177,7 @@ impl Stream {
         match &self.kind {
             Kind::Open(_, next) => *next,
             Kind::Reactive(stream) => stream.peek().map(Due::at),
+            Kind::Parts => None,
         }
     }
 
@@ -174,11 +187,15 @@ impl Stream {
             Kind::Reactive(stream) => {
                 stream.take();
             }
+            Kind::Parts => {}
         }
     }
 }
 
 fn kind(pattern: &Pattern, load: f64, end: u64, random: Random) -> Kind {
+    if matches!(pattern, Pattern::Parts(_)) {
+        return Kind::Parts;
+    }
     match Reactive::new(pattern, load, end, random.clone()) {
         Some(stream) => Kind::Reactive(stream),
         None => {

@@ -18,9 +18,11 @@ mod zipf;
 
 use punctual_core::{ClientId, Instant, Nanos, Reply, TaskId};
 
+pub(crate) use distribution::rounded;
 pub use merge::Arrivals;
+pub(crate) use merge::tag;
 pub use minutes::Shape;
-pub use pattern::{Bursts, Pattern, PatternError, TraceEntry};
+pub use pattern::{Bursts, Parts, Pattern, PatternError, TraceEntry};
 pub use zipf::zipf_rates;
 
 /// A request that a client submits.
@@ -38,8 +40,6 @@ pub struct Submission {
     pub deadline: Option<Instant>,
     /// How long answers take to its client, as its port has measured.
     pub egress: Nanos,
-    /// The first of so many with its capture time, if that is known.
-    pub announces: Option<u8>,
     /// The source's own name for it.
     pub tag: u64,
     /// What is known beforehand of a frame that was recorded.

@@ -4,9 +4,7 @@ use punctual_core::Nanos;
 use punctual_types::Random;
 
 use super::Pattern;
-use super::generators::{
-    Collected, Generator, Groups, Parts, Periodic, Recording, Renewal, Shared,
-};
+use super::generators::{Collected, Generator, Groups, Periodic, Recording, Renewal, Shared};
 use super::minutes::Minutes;
 
 /// A request to come. Times are in nanoseconds since the start of the run.
@@ -16,8 +14,6 @@ pub(super) struct Due {
     pub(super) submitted: u64,
     /// Relative to `intended`.
     pub(super) deadline: Option<Nanos>,
-    /// The first of so many requests with its capture time.
-    pub(super) announces: Option<u8>,
 }
 
 impl Due {
@@ -26,7 +22,6 @@ impl Due {
             intended: at,
             submitted: at,
             deadline: None,
-            announces: None,
         }
     }
 }
@@ -100,10 +95,6 @@ fn generator(
             let stream = Open::new(of, load, end, random.clone())?;
             Box::new(Collected::new(*window, deadlines, stream))
         }
-        Pattern::Parts { of, most } => {
-            let stream = Open::new(of, load, end, random.clone())?;
-            Box::new(Parts::new(stream, *most))
-        }
         Pattern::Shared {
             total_hz,
             before,
@@ -123,6 +114,7 @@ fn generator(
         Pattern::ClosedLoop { .. }
         | Pattern::Continuous
         | Pattern::Dependent { .. }
-        | Pattern::Query { .. } => return None,
+        | Pattern::Query { .. }
+        | Pattern::Parts { .. } => return None,
     })
 }

@@ -52,12 +52,6 @@ pub enum Pattern {
         /// An open-loop pattern.
         of: Box<Pattern>,
     },
-    /// Frames as `of` brings them, each of 1 to `most` requests with its capture time. How many there are is known beforehand.
-    Parts {
-        /// An open-loop pattern.
-        of: Box<Pattern>,
-        most: u8,
-    },
     /// One request open at all times, whatever the load factor: DISB's best-effort clients.
     Continuous,
     /// Recorded times; the load factor plays them faster.
@@ -72,13 +66,15 @@ pub enum Pattern {
         /// The tasks waited for, at most 64.
         after: Vec<TaskId>,
     },
-    /// The second stage of a query (Nexus): each answer of the task `after` brings `fan_out` requests
-    /// on average, all at once: the whole part always, one more with the probability of the fraction.
+    /// Tasks chained by the client (Nexus): each answer of the task `after` brings `fan_out` requests on average, all at
+    /// once, captured then: the whole part always, one more with the probability of the fraction.
     Query {
         /// The first stage.
         after: TaskId,
         fan_out: f64,
     },
+    /// Tasks chained by the daemon ([`pipelines`](crate::pipelines)).
+    Parts(Parts),
     /// Counts a minute in the shape of a serverless trace (Clockwork, section 6.5).
     Minutes {
         /// Mean requests a second over the day.
@@ -107,6 +103,19 @@ pub struct TraceEntry {
     pub at: Nanos,
     /// Deadline relative to `at`; none: the task's own.
     pub deadline: Option<Nanos>,
+}
+
+/// What the answer of another task brings to this one: parts of a frame, captured when the frame was.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parts {
+    /// The root of the pipeline.
+    pub of: TaskId,
+    pub at_most: u8,
+    /// How many there are on average: the whole part always, one more with the probability of the fraction. None: any
+    /// number up to `at_most`, each as often.
+    pub fan_out: Option<f64>,
+    /// From the root's reply until the parts arrive.
+    pub hand_over: Nanos,
 }
 
 /// Groups of images that arrive at once, their number heavy-tailed: the shape of the PAI trace as SEEB-GPU uses it
@@ -139,12 +148,17 @@ pub enum PatternError {
     TraceSpan { span: Nanos, last: Nanos },
     /// Requests are collected, or repeated, that answers bring.
     #[error(
-        "only an open-loop pattern can be collected or have parts: no closed loop, dependent or query"
+        "only an open-loop pattern can be collected: no closed loop, dependent, query or parts"
     )]
     CollectedReaction,
     /// More tasks to wait for than there are bits.
     #[error("{found} tasks to wait for; 1 to 64 are possible")]
     Dependencies { found: usize },
+    /// The root of a pipeline is a follower itself.
+    #[error(
+        "task {task} takes parts of task {of}, whose requests are parts themselves; a pipeline has one root"
+    )]
+    PartsOfParts { task: u16, of: u16 },
     /// A task waits for one that does not exist, or for itself.
     #[error("task {task} waits for task {after}; it must be another task of the {tasks} there are")]
     Waits { task: u16, after: u16, tasks: usize },
@@ -181,17 +195,11 @@ impl Pattern {
                 number("window (ns)", length, "at least 1000", 1e3..=1e18)?;
                 of.check()
             }
-            Self::Parts { of, most } => {
-                if of.reacts() {
-                    return Err(PatternError::CollectedReaction);
-                }
-                number("most", f64::from(*most), "at least 1", 1.0..=255.0)?;
-                of.check()
-            }
             Self::Trace { entries, span } => check_trace(entries, *span),
             Self::Dependent { after } if (1..=64).contains(&after.len()) => Ok(()),
             Self::Dependent { after } => Err(PatternError::Dependencies { found: after.len() }),
             Self::Query { fan_out, .. } => number("fan_out", *fan_out, "0 to 1000", 0.0..=1e3),
+            Self::Parts(parts) => parts.check(),
             Self::Shared {
                 total_hz,
                 before,
@@ -214,6 +222,7 @@ impl Pattern {
                 | Self::Continuous
                 | Self::Dependent { .. }
                 | Self::Query { .. }
+                | Self::Parts(_)
         )
     }
 
@@ -223,6 +232,7 @@ impl Pattern {
         match self {
             Self::Dependent { after } => after,
             Self::Query { after, .. } => std::slice::from_ref(after),
+            Self::Parts(parts) => std::slice::from_ref(&parts.of),
             _ => &[],
         }
     }
@@ -236,7 +246,6 @@ impl Pattern {
             | Self::Gamma { rate_hz, .. }
             | Self::Minutes { rate_hz, .. } => Some(*rate_hz),
             Self::Collected { of, .. } => of.rate_hz(),
-            Self::Parts { of, most } => Some(of.rate_hz()? * (1.0 + f64::from(*most)) / 2.0),
             Self::Bursts(bursts) => {
                 let mean = bursts.median * (bursts.sigma * bursts.sigma / 2.0).exp();
                 Some(bursts.groups_hz * mean.min(f64::from(bursts.most)))
@@ -252,8 +261,18 @@ impl Pattern {
             Self::ClosedLoop { .. }
             | Self::Continuous
             | Self::Dependent { .. }
-            | Self::Query { .. } => None,
+            | Self::Query { .. }
+            | Self::Parts(_) => None,
         }
+    }
+}
+
+impl Parts {
+    fn check(&self) -> Result<(), PatternError> {
+        let at_most = f64::from(self.at_most);
+        number("at_most", at_most, "at least 1", 1.0..=255.0)?;
+        let fan_out = self.fan_out.unwrap_or(at_most);
+        number("fan_out", fan_out, "0 to at_most", 0.0..=at_most)
     }
 }
 

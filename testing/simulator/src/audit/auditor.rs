@@ -10,6 +10,7 @@ use punctual_core::{
 use super::claims::{Broken, Claims, Gap, everything_once, is_real_time};
 use super::demotion::Conduct;
 use super::floor::Floor;
+use super::queries::{Audited, Member};
 use super::readiness::Loaded;
 use super::request_log::{Key, Place, RequestLog, Submission, key};
 use super::violation::{Findings, Violation};
@@ -58,6 +59,9 @@ pub struct Auditor {
     pub(super) claims: Claims,
     pub(super) conduct: Conduct,
     pub(super) loaded: Loaded,
+    pub(super) pipelines: Vec<Audited>,
+    /// The open frames and parts of queries.
+    pub(super) members: BTreeMap<Key, Member>,
     pub(super) findings: Findings,
     /// Members of the action that failed in this step.
     pub(super) failed: Vec<RequestId>,
@@ -106,6 +110,8 @@ impl Auditor {
             claims: Claims::new(config, punctual),
             conduct: Conduct::new(contract.demotion),
             loaded: Loaded::default(),
+            pipelines: Vec::new(),
+            members: BTreeMap::new(),
             findings: Findings::default(),
             failed: Vec::new(),
             draining: false,
@@ -190,12 +196,16 @@ impl Auditor {
                         submission.gone = true;
                     }
                 }
+                self.query_client_gone(client.0);
             }
             Event::Burst {
                 task,
                 captured,
                 requests,
-            } => self.claims.announced(*task, *captured, *requests),
+            } => {
+                self.claims.announced(*task, *captured, *requests);
+                self.parts_announced(*task, *captured, *requests);
+            }
             Event::Tick => {}
             Event::Drain => self.draining = true,
             Event::Shed { hold } => self.shedding = *hold,
@@ -273,6 +283,7 @@ impl Auditor {
                 arrived: submission.arrived,
             });
         }
+        self.finish_queries();
     }
 
     /// Submissions without a verdict.

@@ -10,6 +10,7 @@
 //! | 2 windows | windows lie in the future, under `punctual` they open when they are ordered; what ran was started inside | `floor` |
 //! | 3 resources | no unit is held by two actions (but under `streams`) or ran two at a time; buffers have one user and a new name each time, no request is refused for lack of room while there is some; tickets come back as they went in; pages are not overcommitted, transfers come one at a time, weights are there when used | `floor`, `request_log`, `weights` |
 //! | 4 promises | `punctual` only: see *Claims*; where no two frames can share a batch, or the policy is held to [`Auditor::without_waiting`], no partition idles while promised work is ready there | `claims`, `schedulability`, `delivery`, `demotion`, `priorities` |
+//! | pipelines | see *Pipelines*, if the auditor is told of some | `queries` |
 //! | 5 best-effort | `punctual` only: accepted mandatory work does not wait for best-effort work longer than P plus one dispatch, in sum, and is told to stop in the step that made that work ready; what the device takes beyond P is the device's | `passage`, `priorities` |
 //! | well-formed | stages in order, members ready and together rightly, batches compiled, verdicts and answers as the times and the reports say | `orders`, `readiness`, `verdicts` |
 //!
@@ -61,6 +62,16 @@
 //! induction: nothing pending, everything reserved still to come). The second is not made again, as the task may be in debt and the scale raised.
 //! [`Auditor::gaps`] says what broke when, and when the claim held again.
 //!
+//! # Pipelines
+//!
+//! A frame of a root ([`Auditor::with_pipelines`]) is a query. Each follower is told once how many parts it has, after the frame's verdict
+//! and in the order in which the frames arrived, and none of a frame without an answer. That number of parts comes then, of the
+//! frame's client and with its capture time. Every query is over at the end.
+//!
+//! A conforming query is on time under `punctual`: its frame was captured a period or more after the last one that
+//! conformed, and root and followers whose parts count have reservations and assumptions that held since the start. It is claimed while all
+//! frames and parts were prepared in time and in order.
+//!
 //! # A lost completion
 //!
 //! A device may never report an action. By [`LOST_FACTOR`] times the longest time of the profile
@@ -79,6 +90,7 @@ mod demotion;
 mod floor;
 mod orders;
 mod priorities;
+mod queries;
 mod readiness;
 mod reports;
 mod request_log;
@@ -93,6 +105,7 @@ mod tests;
 
 pub use auditor::Auditor;
 pub use claims::{Broken, Gap};
+pub use queries::{Follower, Pipeline};
 pub(crate) use schedulability::is_schedulable;
 pub use violation::{Finding, Findings, Invariant, Violation};
 

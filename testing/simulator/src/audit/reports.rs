@@ -52,6 +52,7 @@ impl Auditor {
             },
         );
         self.arrivals += 1;
+        self.query_arrived(key, arrival.task, captured);
         self.subject = Subject::Arrived(key);
     }
 
@@ -71,6 +72,13 @@ impl Auditor {
             Subject::Prepared(key)
         } else {
             Subject::Unreadable(key)
+        };
+        if ready.is_ok() {
+            let jitter = self.config.tasks[submission.origin.index()].jitter;
+            self.query_prepared(key, jitter);
+        }
+        let Some(submission) = self.log.open.get_mut(&key) else {
+            return;
         };
         let task = &self.config.tasks[submission.task.index()];
         if submission.task == submission.origin {

@@ -23,6 +23,7 @@ impl Auditor {
         let Some(submission) = self.log.close(key) else {
             return Ok(());
         };
+        self.query_verdict(reply, &submission);
         let partition = self.task(submission.task).partition;
         let taken_on = !matches!(reply.verdict, Verdict::Rejected(_));
         if self.subject == Subject::Prepared(key) && taken_on {

@@ -212,6 +212,26 @@ pub enum Violation {
     /// the client has.
     #[error("task {}: the submission {sequence} has an answer delivered wrongly, or not at once", task.0)]
     WrongDelivery { task: TaskId, sequence: u64 },
+    /// A follower is told of a frame that is not the next, has no answer, or fewer parts.
+    #[error("task {}: told of parts captured at {captured:?}, which are not those to come next", task.0)]
+    WrongAnnouncement { task: TaskId, captured: Instant },
+    /// A part that was not announced, or of another capture time or client than its frame.
+    #[error("task {}: the submission {sequence} is no part of the frame that was announced last", task.0)]
+    StrayPart { task: TaskId, sequence: u64 },
+    /// Parts of a query never came, or a follower was never told of it.
+    #[error("task {}: the query of the submission {sequence} was never over", task.0)]
+    QueryOpen {
+        /// The root.
+        task: TaskId,
+        sequence: u64,
+    },
+    /// A query that kept to the reservation of its root was not on time, though every assumption held.
+    #[error("task {}: the query of the submission {sequence} was promised and is not on time", task.0)]
+    QueryMissed {
+        /// The root.
+        task: TaskId,
+        sequence: u64,
+    },
 }
 
 /// The five invariants of the scheduler's contract, and the order of the record that they rest on.
@@ -238,6 +258,7 @@ impl Violation {
             Self::Lost { .. }
             | Self::Undecided { .. }
             | Self::VerdictWithoutSubmission { .. }
+            | Self::QueryOpen { .. }
             | Self::Overdue { .. } => Invariant::Verdicts,
             Self::WrongWindow { .. } | Self::StartedOutsideWindow { .. } => Invariant::Windows,
             Self::UnitsHeld { .. }
@@ -256,6 +277,7 @@ impl Violation {
             | Self::SupersededByNobody { .. }
             | Self::WrongDemotion { .. }
             | Self::UnmeasuredTogether { .. }
+            | Self::QueryMissed { .. }
             | Self::ReservationDenied { .. } => Invariant::Promises,
             Self::BestEffortInTheWay { .. }
             | Self::NotToldToStop { .. }
@@ -271,6 +293,8 @@ impl Violation {
             | Self::WrongPreemption { .. }
             | Self::WrongVerdict { .. }
             | Self::WrongAnswer { .. }
+            | Self::WrongAnnouncement { .. }
+            | Self::StrayPart { .. }
             | Self::WrongDelivery { .. } => Invariant::WellFormed,
         }
     }

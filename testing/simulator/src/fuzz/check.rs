@@ -15,6 +15,7 @@ use crate::observer::Observer;
 use crate::outcome::{Ending, Outcome};
 use crate::run::{Settings, run_plan};
 use crate::scenario::Scenario;
+use crate::summary::Queries;
 
 /// Why a case fails.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -35,6 +36,12 @@ pub enum Failure {
         stray: u64,
         /// Events about what is not open.
         stale: u64,
+    },
+    /// The queries on time are others than those that the auditor counts.
+    #[error("queries: {counted:?}, by the auditor {audited:?}")]
+    Queries {
+        counted: Vec<Queries>,
+        audited: Vec<Queries>,
     },
     /// Two runs of the same case differ.
     #[error("a second run differs from the first")]
@@ -183,7 +190,8 @@ fn run(
 ) -> Result<(Passed, Option<Outcome>), Failure> {
     let config = case.config();
     let watch = Watch {
-        auditor: Auditor::new(&config, case.policy.contract()),
+        auditor: Auditor::new(&config, case.policy.contract())
+            .with_pipelines(case.scenario.pipelines()),
         broken: None,
         steps: 0,
         steps_max: steps_max(&case.scenario),
@@ -246,6 +254,11 @@ fn run(
     let (stray, stale) = (outcome.effort.stray_replies, outcome.effort.stale_events);
     if stray + stale > 0 {
         return Err(Failure::Untraced { stray, stale });
+    }
+    let audited = watch.auditor.queries();
+    if audited != outcome.queries {
+        let counted = outcome.queries;
+        return Err(Failure::Queries { counted, audited });
     }
     let steps = outcome.effort.steps;
     let replayed = recording.map_or(Ok(0), |recording| {

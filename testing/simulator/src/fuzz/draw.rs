@@ -216,10 +216,6 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
     let jitter = preparation + random.below(deadline / 6 + 1);
     let threshold = random.below(65_536) as u16;
     let pattern = pattern(random, index, period, jitter);
-    let burst = match &pattern {
-        of if of.reacts() || !random.one_in(4) => 1,
-        _ => random.within(2, 4) as u8,
-    };
     let config = TaskConfig {
         model: ModelId(asks as u16),
         partition: PartitionId(0),
@@ -230,7 +226,7 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
         },
         deadline: (real_time || random.one_in(2)).then(|| units(deadline)),
         period: units(period),
-        burst,
+        burst: 1,
         jitter: units(jitter),
         prepare: units(preparation),
         mandatory_exit: StageId(random.below(stages) as u8),
@@ -246,14 +242,7 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
     };
     Task {
         name: format!("task-{index}"),
-        pattern: if burst > 1 {
-            Pattern::Parts {
-                of: Box::new(pattern),
-                most: burst,
-            }
-        } else {
-            pattern
-        },
+        pattern,
         clients: random.within(1, 2) as u16,
         config,
     }

@@ -140,10 +140,15 @@ fn drop_task(case: &mut Case, gone: usize) {
                 moved(after);
                 waits
             }
+            Pattern::Parts(parts) => {
+                let waits = parts.of.index() == gone;
+                moved(&mut parts.of);
+                waits
+            }
             _ => false,
         };
         if waits_for_it {
-            task.pattern = periodic(task.config.period);
+            alone(task);
         }
     }
 }
@@ -181,12 +186,15 @@ fn client_of(fault: &mut Fault) -> Option<&mut ClientId> {
     }
 }
 
-fn periodic(period: Nanos) -> Pattern {
-    Pattern::Periodic {
-        rate_hz: 1e9 / period.as_nanos().max(1) as f64,
+/// Lets a task wait for no other: one frame a period.
+fn alone(task: &mut Task) {
+    let period = task.config.period.as_nanos().max(1);
+    task.config.burst = 1;
+    task.pattern = Pattern::Periodic {
+        rate_hz: 1e9 / period as f64,
         phase: Nanos::ZERO,
         jitter: Nanos::ZERO,
-    }
+    };
 }
 
 /// Gives a partition's units and tasks to the one before it.
@@ -202,7 +210,7 @@ fn simplify_task(case: &Case, index: usize, add: &mut Add) {
     if task.clients > 1 && case.scenario.faults.is_empty() {
         add(&|c| c.scenario.tasks[index].clients = 1);
     }
-    add(&|c| c.scenario.tasks[index].pattern = periodic(c.scenario.tasks[index].config.period));
+    add(&|c| alone(&mut c.scenario.tasks[index]));
     if task.config.jitter > Nanos::ZERO {
         add(&|c| {
             let config = &mut c.scenario.tasks[index].config;

@@ -3,4 +3,5 @@
 mod conformance;
 mod faults;
 mod lateness;
+mod pipelines;
 mod runs;

@@ -8,6 +8,7 @@ mod demotion;
 mod lending;
 mod offload;
 mod priorities;
+mod queries;
 mod readiness;
 mod schedulability;
 mod steps;
