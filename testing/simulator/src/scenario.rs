@@ -178,6 +178,29 @@ impl Scenario {
         Arrivals::new(&tasks, load, self.length, random)
     }
 
+    /// Gives the tasks that take parts what follows from the root of their pipeline: a burst in each of its periods, and the
+    /// time until the last part is prepared.
+    pub fn align_followers(&mut self) {
+        for index in 0..self.tasks.len() {
+            let Pattern::Parts(parts) = self.tasks[index].pattern else {
+                continue;
+            };
+            let Some(root) = self.tasks.get(parts.of.index()) else {
+                continue;
+            };
+            let (period, deadline, reserved) = (
+                root.config.period,
+                root.config.deadline,
+                root.config.reserved,
+            );
+            let config = &mut self.tasks[index].config;
+            config.burst = parts.at_most;
+            config.period = period;
+            config.reserved &= reserved;
+            config.jitter = parts.jitter(config.prepare, deadline);
+        }
+    }
+
     /// The pipelines among its tasks, for an auditor.
     #[must_use]
     pub fn pipelines(&self) -> Vec<Pipeline> {

@@ -27,6 +27,7 @@ fn seeds_of_everything_are_clean() {
     assert!(report.infeasible * 4 < report.cases, "{report}");
     assert!(report.on_time > 10 * report.cases && report.gaps > report.cases / 10);
     assert!(report.offloaded > report.cases / 10, "{report}");
+    assert!(report.queries_on_time > report.cases, "{report}");
     assert!(report.replayed > 100 * (report.cases / 32), "{report}");
 }
 

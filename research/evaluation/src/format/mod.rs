@@ -134,6 +134,7 @@ fn read_scenario(
     let length = Nanos::new((seconds * 1e9) as u64);
     let partitions = partition::read(root, &board, &tasks, problems);
     let mut scenario = Scenario::new(models, tasks, board, length);
+    scenario.align_followers();
     scenario.name = name.value;
     scenario.about = about.value;
     scenario.durations = timing::read(root, problems);

@@ -110,29 +110,8 @@ pub(super) fn read(
         section.finish(problems);
         tasks.push(task);
     }
-    follow(&mut tasks);
     recordings(root, &mut tasks, files, problems);
     tasks
-}
-
-/// What the tasks that take parts get of the root of their pipeline: a burst in each of its periods, whose parts come when
-/// its reply is handed over at the latest, and are prepared one after the other.
-fn follow(tasks: &mut [Task]) {
-    for index in 0..tasks.len() {
-        let Pattern::Parts(parts) = tasks[index].pattern else {
-            continue;
-        };
-        let Some(root) = tasks.get(parts.of.index()).map(|root| root.config.clone()) else {
-            continue;
-        };
-        let config = &mut tasks[index].config;
-        config.burst = parts.at_most;
-        config.period = root.period;
-        config.reserved &= root.reserved;
-        let prepared = config.prepare.saturating_mul(u64::from(parts.at_most));
-        let handed_over = root.deadline.unwrap_or(Nanos::ZERO) + parts.hand_over;
-        config.jitter = config.jitter.max(handed_over + prepared);
-    }
 }
 
 fn read_task(

@@ -89,6 +89,30 @@ fn nothing_comes_of_a_frame_in_which_nothing_was_found_and_its_period_is_over_al
 }
 
 #[test]
+fn a_burst_that_is_announced_before_an_older_one_takes_its_place() {
+    // So the daemon hands over frames in the order in which they arrived (docs/proof.md).
+    let conforming = |announced: [u64; 2]| {
+        let mut config = config(5);
+        config.tasks[0].jitter = ms(22);
+        config.tasks[0].deadline = Some(ms(40));
+        let mut world = World::new(config, Exact);
+        for (told, captured) in [20, 21].into_iter().zip(announced) {
+            let burst = Event::Burst {
+                task: TaskId(0),
+                captured: at(captured),
+                requests: 3,
+            };
+            world.schedule(at(told), burst);
+            world.frame_captured(0, at(told), at(captured), None);
+        }
+        world.run_until(at(60)).expect("no violation");
+        world.scheduler.counters(TaskId(0)).conforming
+    };
+    assert_eq!(conforming([0, 20]), 2);
+    assert_eq!(conforming([20, 0]), 1);
+}
+
+#[test]
 fn the_newest_burst_replaces_an_older_one_as_a_whole_and_no_part_of_its_own() {
     let mut config = config(5);
     config.tasks[0].delivery = Delivery::LatestFrame;

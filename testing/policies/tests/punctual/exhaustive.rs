@@ -1,6 +1,7 @@
 //! Every course of events of small plans: who submits when, how long each preparation and each stage takes,
 //! how sure each exit is, when a stopped device lets go; and once more with actions that fail or do not
-//! start, and a client that dies. Each course runs from the start; the auditor looks at every step.
+//! start, and a client that dies; and of a pipeline, how many parts each frame has. Each course runs from the start; the
+//! auditor looks at every step.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,10 +9,12 @@ use std::rc::Rc;
 use super::SURE;
 use super::plans::{best_effort, model, model_alone, plan, task};
 use punctual_core::{
-    ClientId, Confidence, Config, Event, Infer, Instant, ModelId, Nanos, PartitionId, StageId,
-    StageTime, TaskConfig, TaskId, Units,
+    Action, Arrival, ClientId, Confidence, Config, Event, Infer, Instant, ModelId, Nanos,
+    PartitionId, PolicySpec as _, PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Ticket,
+    Units,
 };
 use punctual_policy_testing::world::{Ending, Nature, UNSURE, World};
+use punctual_simulator::audit::{Auditor, Follower, Pipeline, Violation};
 
 /// The path through a tree of choices. The next path after this one changes the last choice that
 /// has an alternative left.
@@ -130,10 +133,25 @@ struct Explored {
     offloaded: u64,
     /// Stages on places.
     lent: u64,
+    /// Parts of frames.
+    parts: u64,
 }
 
 /// Runs every course. `gone`: the last task's client may die at one of these times.
 fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> Explored {
+    explore_from(config, frames, faults, gone, |world, _, _| {
+        world.run_until(Instant::from_nanos(1_000))
+    })
+}
+
+/// The same; `run` runs a course from its frames, whose times it is told by task.
+fn explore_from(
+    config: &Config,
+    frames: &[Frames],
+    faults: u64,
+    gone: &[u64],
+    run: impl Fn(&mut World<Chosen>, &Chosen, &[Vec<Instant>]) -> Result<(), Violation>,
+) -> Explored {
     let path = Rc::new(RefCell::new(Path::default()));
     let chosen = Chosen {
         path: Rc::clone(&path),
@@ -143,16 +161,15 @@ fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> Exp
     let mut explored = Explored::default();
     loop {
         let mut world = World::new(config.clone(), chosen.clone());
-        for f in frames {
-            submit(&mut world, &chosen, f);
-        }
+        let times: Vec<_> = frames
+            .iter()
+            .map(|f| submit(&mut world, &chosen, f))
+            .collect();
         if let Some(&at) = gone.get(chosen.choose(gone.len() as u64 + 1) as usize) {
             let client = ClientId(config.tasks.len() as u16 - 1);
             world.schedule(Instant::from_nanos(at), Event::ClientGone { client });
         }
-        let outcome = world
-            .run_until(Instant::from_nanos(1_000))
-            .and_then(|()| world.drain());
+        let outcome = run(&mut world, &chosen, &times).and_then(|()| world.drain());
         let course = || std::format!("{:?}\n{:#?}", path.borrow().choices, world.log);
         assert_eq!(outcome, Ok(()), "{}", course());
         let kept = world.auditor.gaps().is_empty() && world.misses() == 0;
@@ -166,6 +183,12 @@ fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> Exp
         explored.courses += 1;
         explored.promised += world.auditor.promised();
         explored.offloaded += world.offloaded();
+        explored.parts += world
+            .auditor
+            .queries()
+            .iter()
+            .map(|of| of.parts)
+            .sum::<u64>();
         let is_home = |p| config.tasks.iter().any(|task| task.partition == p);
         let orders = world.orders();
         explored.lent += orders.filter(|(_, i)| !is_home(i.partition)).count() as u64;
@@ -175,17 +198,23 @@ fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> Exp
     }
 }
 
-fn submit(world: &mut World<Chosen>, chosen: &Chosen, frames: &Frames) {
+/// The times of the frames of a task.
+fn submit(world: &mut World<Chosen>, chosen: &Chosen, frames: &Frames) -> Vec<Instant> {
+    let mut times = Vec::new();
     let period = world.config.tasks[usize::from(frames.task)].period;
     let mut at = Instant::from_nanos(chosen.choose(frames.offsets) * frames.step);
     for _ in 0..=frames.more {
         world.frame(frames.task, at);
+        times.push(at);
         at = at + period;
     }
     let extra = chosen.choose(frames.extra.len() as u64 + 1) as usize;
     if let Some(at) = frames.extra.get(extra) {
         world.frame(frames.task, Instant::from_nanos(*at));
+        times.push(Instant::from_nanos(*at));
     }
+    times.sort_unstable();
+    times
 }
 
 /// One frame at 0, `step`, ...
@@ -450,4 +479,137 @@ fn no_course_of_failed_actions_and_a_dying_client_loses_a_verdict_or_a_buffer() 
     let explored = explore(&config, &frames, 1, &[0, 1, 3, 4]);
     std::println!("{explored:?}");
     assert!(explored.courses > 1_000, "{explored:?}");
+}
+
+/// The root of the pipelines below, and its follower.
+const ROOT: TaskId = TaskId(0);
+const FOLLOWER: TaskId = TaskId(1);
+
+/// The reply to a frame is handed over after this time.
+const HAND_OVER: Nanos = t(1);
+
+/// Frames every 14, due after `root_due`, with up to two parts each, due 10 later; and a third task. Stages of 1 always take
+/// that long.
+fn pipeline(root_due: u64, root_takes: &[Nanos], part_takes: Nanos, third: TaskConfig) -> Config {
+    let tasks = vec![
+        task(0, t(root_due), t(14)),
+        TaskConfig {
+            burst: 2,
+            jitter: t(root_due) + HAND_OVER,
+            ..task(1, t(root_due + 10), t(14))
+        },
+        third,
+    ];
+    let models = vec![
+        model_alone(root_takes),
+        model_alone(&[part_takes]),
+        model_alone(&[t(3)]),
+    ];
+    plan(tasks, models, t(1))
+}
+
+/// Runs a course in which each answer of the root has none to all parts. Frames are handed over in the order in which they
+/// arrived.
+fn run_pipeline(
+    world: &mut World<Chosen>,
+    chosen: &Chosen,
+    times: &[Vec<Instant>],
+) -> Result<(), Violation> {
+    let at_most = world.config.tasks[FOLLOWER.index()].burst;
+    let follower = Follower {
+        task: FOLLOWER,
+        at_most,
+    };
+    let pipeline = Pipeline {
+        root: ROOT,
+        followers: vec![follower],
+    };
+    let auditor = Auditor::new(&world.config, PunctualConfig::default().contract());
+    world.auditor = auditor.with_pipelines(vec![pipeline]);
+    let mut handed_over = 0;
+    let mut sequence = 1_000;
+    for now in 0..200 {
+        let now = Instant::from_nanos(now);
+        world.run_until(now)?;
+        while let Some(&captured) = times[0].get(handed_over) {
+            let replies = world.log.iter().filter_map(|(_, action)| match action {
+                Action::Reply(reply) if reply.task == ROOT => Some(reply),
+                _ => None,
+            });
+            let Some(reply) = replies.into_iter().find(|reply| reply.captured == captured) else {
+                break;
+            };
+            let parts = match reply.answer {
+                Some(_) => chosen.choose(u64::from(at_most) + 1),
+                None => 0,
+            };
+            hand_over(world, now + HAND_OVER, captured, sequence..sequence + parts);
+            handed_over += 1;
+            sequence += parts;
+        }
+    }
+    Ok(())
+}
+
+fn hand_over(
+    world: &mut World<Chosen>,
+    at: Instant,
+    captured: Instant,
+    parts: std::ops::Range<u64>,
+) {
+    let requests = parts.clone().count() as u8;
+    let burst = Event::Burst {
+        task: FOLLOWER,
+        captured,
+        requests,
+    };
+    world.schedule(at, burst);
+    for sequence in parts {
+        let part = Arrival {
+            task: FOLLOWER,
+            ticket: Ticket {
+                client: ClientId(ROOT.0),
+                slot: 0,
+                sequence,
+            },
+            captured,
+            deadline: None,
+            egress: Nanos::ZERO,
+        };
+        world.schedule(at, Event::Arrived(part));
+    }
+}
+
+#[test]
+fn no_course_of_a_pipeline_beside_best_effort_work_misses_a_query() {
+    let config = pipeline(7, &[t(2)], t(1), best_effort(2));
+    let root = Frames {
+        more: 1,
+        extra: &[10],
+        ..frames(0, 1, 0)
+    };
+    let frames = [root, frames(2, 2, 3)];
+    let explored = explore_from(&config, &frames, 0, &[], run_pipeline);
+    println!("{explored:?}");
+    let enough = explored.courses > 5_000 && explored.parts > explored.courses;
+    assert!(enough, "{explored:?}");
+}
+
+#[test]
+fn no_course_of_a_pipeline_whose_frames_overtake_each_other_beside_extras_misses_a_query() {
+    let extras = TaskConfig {
+        reserved: false,
+        ..task(2, t(12), t(14))
+    };
+    // Due after the next frame was captured, which may be sure at once.
+    let config = pipeline(16, &[t(2), t(2)], t(2), extras);
+    let root = Frames {
+        more: 1,
+        ..frames(0, 1, 0)
+    };
+    let frames = [root, frames(2, 2, 14)];
+    let explored = explore_from(&config, &frames, 0, &[], run_pipeline);
+    println!("{explored:?}");
+    let enough = explored.courses > 3_000 && explored.parts > explored.courses;
+    assert!(enough, "{explored:?}");
 }

@@ -268,6 +268,13 @@ impl Pattern {
 }
 
 impl Parts {
+    /// The bound on the time from capture to the last prepared part: the root has this deadline, each part takes `prepare`.
+    #[must_use]
+    pub fn jitter(&self, prepare: Nanos, of_root: Option<Nanos>) -> Nanos {
+        let prepared = prepare.saturating_mul(u64::from(self.at_most));
+        of_root.unwrap_or(Nanos::ZERO) + self.hand_over + prepared
+    }
+
     fn check(&self) -> Result<(), PatternError> {
         let at_most = f64::from(self.at_most);
         number("at_most", at_most, "at least 1", 1.0..=255.0)?;

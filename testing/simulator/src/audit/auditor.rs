@@ -203,7 +203,8 @@ impl Auditor {
                 captured,
                 requests,
             } => {
-                self.claims.announced(*task, *captured, *requests);
+                let config = &self.config.tasks[task.index()];
+                self.claims.announced(*task, config, *captured, *requests);
                 self.parts_announced(*task, *captured, *requests);
             }
             Event::Tick => {}

@@ -200,9 +200,21 @@ impl Claims {
         task.reserved && contract.regular && in_time && !own_deadline
     }
 
-    /// How many frames have a capture time. What was said first counts.
-    pub(super) fn announced(&mut self, id: TaskId, captured: Instant, requests: u8) {
+    /// How many frames have a capture time. What was said first counts. They use the reservation of the period even if there
+    /// are none.
+    pub(super) fn announced(
+        &mut self,
+        id: TaskId,
+        task: &TaskConfig,
+        captured: Instant,
+        requests: u8,
+    ) {
         let contract = &mut self.contracts[id.index()];
+        let last = contract.last_captured;
+        if last.is_none_or(|last| last + task.period <= captured) {
+            contract.last_captured = Some(captured);
+            contract.of_last = 0;
+        }
         if contract.announced.is_none_or(|(at, _)| at != captured) {
             contract.announced = Some((captured, requests));
         }

@@ -240,6 +240,7 @@ impl Auditor {
             .deadline
             .map_or(Instant::FAR_FUTURE, |d| captured + d);
         let asked = self.log.open.get(&key).map_or(own, |open| open.deadline);
+        let unmeasured = self.is_unmeasured(task);
         let mut stray = None;
         for (pipeline, audited) in self.pipelines.iter_mut().enumerate() {
             let follower = audited.position(task);
@@ -257,6 +258,9 @@ impl Auditor {
                 });
                 continue;
             };
+            if let Some(query) = audited.open.get_mut(&query) {
+                query.is_excused |= unmeasured;
+            }
             let member = Member {
                 pipeline,
                 query,

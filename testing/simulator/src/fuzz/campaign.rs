@@ -39,6 +39,9 @@ pub struct Report {
     pub demotions: u64,
     /// Those that a newer frame took the place of.
     pub superseded: u64,
+    /// Frames of roots of pipelines, and those answered in time with all their parts.
+    pub queries: u64,
+    pub queries_on_time: u64,
     /// Times that an assumption of the guarantee broke.
     pub gaps: u64,
     /// Steps that were compared with a recording of them.
@@ -67,6 +70,8 @@ impl Report {
         self.offloaded += passed.offloaded;
         self.demotions += passed.demotions;
         self.superseded += passed.superseded;
+        self.queries += passed.queries;
+        self.queries_on_time += passed.queries_on_time;
         self.gaps += passed.gaps;
         self.replayed += passed.replayed;
     }
@@ -115,13 +120,15 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{} cases ({} plans refused as infeasible): {} submissions, {} answered in time, {} \
-             offloaded, {} superseded, {} models demoted, {} steps, {} replayed from recordings, {} broken assumptions, {} kinds of failures",
+             offloaded, {} superseded, {} of {} queries in time, {} models demoted, {} steps, {} replayed from recordings, {} broken assumptions, {} kinds of failures",
             self.cases,
             self.infeasible,
             self.submitted,
             self.on_time,
             self.offloaded,
             self.superseded,
+            self.queries_on_time,
+            self.queries,
             self.demotions,
             self.steps,
             self.replayed,

@@ -98,6 +98,9 @@ pub struct Passed {
     pub demotions: u64,
     /// Those that a newer frame took the place of.
     pub superseded: u64,
+    /// Frames of roots of pipelines, and those answered in time with all their parts.
+    pub queries: u64,
+    pub queries_on_time: u64,
     /// Times that a promise's assumption broke.
     pub gaps: u64,
     /// Steps that were compared with a recording of them.
@@ -271,6 +274,8 @@ fn run(
         offloaded: outcome.effort.offloaded,
         demotions: outcome.effort.demotions,
         superseded: outcome.total.rejected.superseded,
+        queries: outcome.queries.iter().map(|of| of.submitted).sum(),
+        queries_on_time: outcome.queries.iter().map(|of| of.on_time).sum(),
         gaps: watch.auditor.gaps().len() as u64,
         replayed,
         infeasible: false,

@@ -12,7 +12,7 @@ use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 use punctual_types::Random;
 
 use super::world::{durations, faults};
-use super::{Case, relations};
+use super::{Case, pipelines, relations};
 use crate::arrivals::{Bursts, Pattern};
 use crate::faults::Fault;
 use crate::scenario::{Board, Measured, Model, Scenario, Stage, Task};
@@ -77,6 +77,7 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
         scenario.length = Nanos::from_millis(drawn.within(110, 250));
     }
     loading(&mut root.stream("loading", 0), &mut scenario, &*policy);
+    pipelines::chain(&mut root.stream("pipelines", 0), &mut scenario);
     relations::offload(&mut root.stream("spill", 0), &mut scenario);
     relations::deliver(&mut root.stream("delivery", 0), &mut scenario);
     relations::fit_buffers(&mut random, &mut scenario);
@@ -87,7 +88,7 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
         scenario,
         share_max: [0, 0, 900, 500][root.stream("extras", 0).below(4) as usize],
     };
-    relax(&mut case);
+    relax(&mut case, 4);
     case
 }
 
@@ -101,7 +102,7 @@ fn policy(random: &mut Random, policies: &[Arc<dyn PolicySpec>]) -> Arc<dyn Poli
 }
 
 /// Its switches are on more often than not.
-fn punctual(random: &mut Random) -> PunctualConfig {
+pub(super) fn punctual(random: &mut Random) -> PunctualConfig {
     // A stream of its own: seeds that found something stay what they were.
     let mut lead = random.stream("launch lead", 0);
     let mut on = || random.below(5) > 0;
@@ -118,7 +119,7 @@ fn punctual(random: &mut Random) -> PunctualConfig {
     }
 }
 
-fn board(random: &mut Random, policy: &dyn PolicySpec) -> Board {
+pub(super) fn board(random: &mut Random, policy: &dyn PolicySpec) -> Board {
     // Every range of units is a partition of some policies' plans: not too many.
     let most = if policy.contract().partitioning == Partitioning::Ranges {
         5
@@ -138,7 +139,7 @@ fn board(random: &mut Random, policy: &dyn PolicySpec) -> Board {
     }
 }
 
-fn model(random: &mut Random, index: u64, units: u16) -> Model {
+pub(super) fn model(random: &mut Random, index: u64, units: u16) -> Model {
     let stages: Vec<Stage> = (0..random.within(1, 4))
         .map(|_| stage(random, units))
         .collect();
@@ -201,7 +202,7 @@ fn calibration(random: &mut Random, exits: usize) -> Calibration {
     }
 }
 
-fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
+pub(super) fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
     let asks = random.below(models.len() as u64);
     let stages = models[asks as usize].stages.len() as u64;
     let kind = random.below(10);
@@ -295,7 +296,7 @@ fn pattern(random: &mut Random, index: u64, period: u64, jitter: u64) -> Pattern
 }
 
 /// Disjoint partitions of all units, and where the tasks go.
-fn planned(random: &mut Random, all: u16, tasks: usize) -> Vec<(Units, Vec<usize>)> {
+pub(super) fn planned(random: &mut Random, all: u16, tasks: usize) -> Vec<(Units, Vec<usize>)> {
     let parts = random.within(1, u64::from(all.min(3))) as u16;
     let mut planned: Vec<(Units, Vec<usize>)> = Vec::new();
     let mut first = 0;
@@ -353,9 +354,9 @@ fn loading(random: &mut Random, scenario: &mut Scenario, policy: &dyn PolicySpec
     }
 }
 
-/// Makes a plan that a promising policy would refuse easier, a few times: so that most cases run, and many only just.
-fn relax(case: &mut Case) {
-    for _ in 0..4 {
+/// Makes a plan that a promising policy would refuse easier, up to `times`: so that most cases run, and many only just.
+pub(super) fn relax(case: &mut Case, times: u32) {
+    for _ in 0..times {
         if !case.promises() || case.is_schedulable() {
             return;
         }
@@ -367,6 +368,7 @@ fn relax(case: &mut Case) {
                 *rate_hz *= 2.0 / 3.0;
             }
         }
+        case.scenario.align_followers();
     }
 }
 

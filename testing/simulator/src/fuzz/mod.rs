@@ -15,6 +15,7 @@
 //! | file | what |
 //! |---|---|
 //! | `draw` | the case of a seed: plan, policy, workload |
+//! | `pipelines` | those of some cases; cases of pipelines and little else |
 //! | `relations` | what its networks and tasks have to do with each other |
 //! | `world` | its times and faults |
 //! | `check` | runs a case and says what is wrong |
@@ -27,6 +28,7 @@ mod campaign;
 mod case;
 mod check;
 mod draw;
+mod pipelines;
 mod relations;
 mod replayed;
 mod shrink;

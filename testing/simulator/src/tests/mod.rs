@@ -4,4 +4,5 @@ mod conformance;
 mod faults;
 mod lateness;
 mod pipelines;
+mod random_pipelines;
 mod runs;
