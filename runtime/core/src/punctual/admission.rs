@@ -8,7 +8,6 @@ use crate::ids::{StageId, TaskId};
 use crate::punctual::Punctual;
 use crate::punctual::lifecycle::requests::Request;
 use crate::punctual::lifecycle::{Grant, Joins};
-use crate::punctual::reservations::Allowance;
 use crate::punctual::slack::{Candidate, SlackScan};
 use crate::punctual::utilization::Voluntary;
 use crate::punctual::view::{Shared, View};
@@ -158,7 +157,7 @@ impl Admission<'_> {
             candidate.after = Some(if conforms {
                 allowance.used(request.captured, table)
             } else {
-                Allowance::begun(request.captured, table)
+                allowance.begun(request.captured, table)
             });
             if let Some(joins) = self.fits(&candidate, free) {
                 let after = candidate.after;

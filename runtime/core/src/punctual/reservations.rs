@@ -8,89 +8,90 @@ use crate::ids::TaskId;
 use crate::punctual::tables::TaskTable;
 use crate::time::{Instant, Nanos};
 
+/// How many bursts of a task may have requests to come at a time. A burst may begin a period after the one before, whose requests
+/// may come until its capture time + J. More are tested.
+pub const OPEN_BURSTS: usize = 4;
+
 /// Which conforming requests a task may still have: a burst in each period, whose requests have one capture time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowance {
     /// The earliest stamp of the first request of the next burst (`next` in docs/proof.md).
     next: Instant,
-    /// The capture time of the last burst.
-    captured: Instant,
-    /// How many of its requests are still to come, at most.
-    left: u8,
+    /// What is left of bursts that began; 0 requests: no burst.
+    open: [Rest; OPEN_BURSTS],
 }
 
 /// Requests of a burst that may still come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rest {
     pub captured: Instant,
     pub requests: u8,
 }
 
 impl Allowance {
-    /// That of a task whose last burst has the first of its requests.
-    pub fn begun(captured: Instant, table: &TaskTable) -> Self {
-        Self {
-            next: captured + table.period,
-            captured,
-            left: table.burst - 1,
-        }
-    }
-
     pub const fn next(&self) -> Instant {
         self.next
     }
 
     /// Whether a request conforms that was captured then and has this stamp.
     pub fn admits(&self, captured: Instant, stamp: Instant) -> bool {
-        stamp >= self.next || self.is_of_last_burst(captured)
+        stamp >= self.next || self.has_begun(captured)
     }
 
-    fn is_of_last_burst(&self, captured: Instant) -> bool {
-        self.left > 0 && captured == self.captured
+    fn has_begun(&self, captured: Instant) -> bool {
+        let mut open = self.open.iter();
+        open.any(|rest| rest.requests > 0 && rest.captured == captured)
     }
 
     /// What is left of it after such a request.
     #[must_use]
-    pub fn used(self, captured: Instant, table: &TaskTable) -> Self {
-        if self.is_of_last_burst(captured) {
-            return Self {
-                left: self.left - 1,
-                ..self
-            };
+    pub fn used(mut self, captured: Instant, table: &TaskTable) -> Self {
+        let open = self.open.iter_mut();
+        let mut open = open.filter(|rest| rest.requests > 0 && rest.captured == captured);
+        if let Some(rest) = open.next() {
+            rest.requests -= 1;
+            return self;
         }
         // The next place in the period counts from the capture, not from the readiness. So a frame that
         // comes late takes no reservation from later frames that are on time (docs/decisions/0004).
-        Self {
-            next: captured.max(self.next) + table.period,
-            ..Self::begun(captured, table)
+        let next = captured.max(self.next) + table.period;
+        self.with_burst(captured, table.burst - 1, next)
+    }
+
+    /// The same if the task starts anew with this request.
+    #[must_use]
+    pub fn begun(self, captured: Instant, table: &TaskTable) -> Self {
+        self.with_burst(captured, table.burst - 1, captured + table.period)
+    }
+
+    fn with_burst(mut self, captured: Instant, requests: u8, next: Instant) -> Self {
+        self.next = next;
+        let place = |rest: &&mut Rest| (rest.requests > 0, rest.captured);
+        if requests > 0
+            && let Some(rest) = self.open.iter_mut().min_by_key(place)
+        {
+            *rest = Rest { captured, requests };
         }
+        self
     }
 
     /// What is left of it if a burst has this many requests and no more. One that may not begin now changes nothing, nor does one
-    /// that was captured too early for its place in the period: its requests are tested.
+    /// that was captured too early for its place in the period: its requests are tested. So are those of a further frame with
+    /// the capture time of another: what was said first counts.
     fn announced(self, captured: Instant, requests: u8, table: &TaskTable, now: Instant) -> Self {
-        if self.is_of_last_burst(captured) {
-            return Self {
-                left: self.left.min(requests),
-                ..self
-            };
-        }
-        if captured < self.next || captured < now - table.jitter {
+        let has_begun = self.has_begun(captured);
+        if has_begun || captured < self.next || captured < now - table.jitter {
             return self;
         }
-        Self {
-            left: requests.min(table.burst),
-            ..Self::begun(captured, table)
-        }
+        self.with_burst(captured, requests.min(table.burst), captured + table.period)
     }
 
-    /// What may still come of the last burst without a test: a request whose preparation takes longer than the jitter is tested.
-    pub fn rest(&self, table: &TaskTable, now: Instant) -> Option<Rest> {
-        let rest = Rest {
-            captured: self.captured,
-            requests: self.left,
-        };
-        (self.left > 0 && self.captured + table.jitter >= now).then_some(rest)
+    /// What may still come of bursts that began, without a test: a request whose preparation takes longer than the jitter is
+    /// tested.
+    pub fn rests(&self, table: &TaskTable, now: Instant) -> impl Iterator<Item = Rest> {
+        let jitter = table.jitter;
+        let open = self.open.into_iter().filter(|rest| rest.requests > 0);
+        open.filter(move |rest| rest.captured + jitter >= now)
     }
 }
 

@@ -14,7 +14,7 @@
 use crate::bounded::List;
 use crate::ids::TaskId;
 use crate::punctual::lifecycle::queues::MandatoryJob;
-use crate::punctual::reservations::Allowance;
+use crate::punctual::reservations::{Allowance, OPEN_BURSTS};
 use crate::punctual::tables::{Row, TaskTable};
 use crate::time::{Instant, Nanos};
 
@@ -79,8 +79,8 @@ pub struct SlackScan {
 impl SlackScan {
     /// Allocates for at most `pending` requests and `tasks` reserved tasks.
     pub fn new(pending: usize, tasks: usize) -> Self {
-        // And what is left of a burst.
-        let steps = tasks * (1 + steps_each(tasks));
+        // And what is left of bursts.
+        let steps = tasks * (OPEN_BURSTS + steps_each(tasks));
         Self {
             // One point for each pending request, one for the candidate, one for each exact step.
             points: List::with_capacity(pending + 1 + steps),
@@ -159,7 +159,7 @@ impl SlackScan {
             let Some(deadline) = table.own_due() else {
                 continue;
             };
-            if let Some(rest) = allowance.rest(table, now) {
+            for rest in allowance.rests(table, now) {
                 self.steps.push(Step {
                     at: rest.captured + deadline,
                     work: table.work().saturating_mul(u64::from(rest.requests)),

@@ -73,6 +73,45 @@ fn what_a_burst_leaves_of_its_reservation_is_free_once_that_is_known() {
 }
 
 #[test]
+fn a_further_frame_with_the_same_capture_time_takes_nothing_from_the_first() {
+    let mut world = World::new(config(5), Exact);
+    for requests in [2, 0] {
+        let (task, captured) = (TaskId(0), at(0));
+        let burst = Event::Burst {
+            task,
+            captured,
+            requests,
+        };
+        world.schedule(at(0), burst);
+    }
+    world.frame(0, at(0));
+    world.frame(0, at(0));
+    world.run_until(at(60)).expect("no violation");
+    assert_eq!(world.scheduler.counters(TaskId(0)).conforming, 2);
+}
+
+#[test]
+fn the_next_burst_may_begin_while_requests_of_the_last_are_still_to_come() {
+    let mut config = config(5);
+    config.tasks[0].jitter = ms(25);
+    config.tasks[0].deadline = Some(ms(40));
+    let mut world = World::new(config, Exact);
+    for captured in [0, 20] {
+        let burst = Event::Burst {
+            task: TaskId(0),
+            captured: at(captured),
+            requests: 2,
+        };
+        world.schedule(at(20), burst);
+    }
+    for captured in [0, 20, 0, 20] {
+        world.frame_captured(0, at(21), at(captured), None);
+    }
+    world.run_until(at(80)).expect("no violation");
+    assert_eq!(world.scheduler.counters(TaskId(0)).conforming, 4);
+}
+
+#[test]
 fn nothing_comes_of_a_frame_in_which_nothing_was_found_and_its_period_is_over_all_the_same() {
     let mut world = World::new(config(5), Exact);
     let none = Event::Burst {

@@ -21,9 +21,9 @@ fn future_work(scheduler: &Punctual, index: usize, y: Instant) -> u64 {
             let allowance = scheduler.reservations.allowance(task);
             let deadline = table.own_due().expect("reserved tasks have one");
             let each = table.work().as_nanos();
-            let rest = allowance.rest(table, scheduler.now);
-            let rest = rest.filter(|rest| rest.captured + deadline <= y);
-            let mut work = rest.map_or(0, |rest| u64::from(rest.requests) * each);
+            let rests = allowance.rests(table, scheduler.now);
+            let rests = rests.filter(|rest| rest.captured + deadline <= y);
+            let mut work: u64 = rests.map(|rest| u64::from(rest.requests) * each).sum();
             let mut due = allowance.next().max(scheduler.now - table.jitter) + deadline;
             while due <= y {
                 work += u64::from(table.burst) * each;
