@@ -248,15 +248,16 @@ impl Pipelines {
         let (first, counts) = (follower.made, follower.counts);
         follower.made += u64::from(parts);
         let at = now + follower.parts.hand_over;
-        let captured = reply.captured;
-        self.order(
-            at,
-            HandedOver::Announcement {
+        let by_client = follower.parts.by_client;
+        let captured = if by_client { at } else { reply.captured };
+        if !by_client {
+            let announcement = HandedOver::Announcement {
                 task,
                 captured,
                 parts,
-            },
-        );
+            };
+            self.order(at, announcement);
+        }
         for made in first..first + u64::from(parts) {
             let part = Submission {
                 task,

@@ -152,6 +152,7 @@ pub fn pipeline(fan_out: Option<f64>) -> Scenario {
             at_most,
             fan_out,
             hand_over,
+            by_client: false,
         });
         scenario.tasks.push(follower);
     }

@@ -170,7 +170,8 @@ fn seeds_that_found_something_stay_clean() {
     // In this order: a stage that no later stage holds the batch of; a lost action whose window has no end in
     // sight; a timer forgotten for an arrival; pages that a lost action keeps from another model; weights of a
     // waiting request that make room; lost completions of a demoted model; weights that came as a frame that
-    // supersedes could last begin; a stage that ends on one place while an action lost on another locks its home.
+    // supersedes could last begin; a stage that ends on one place while an action lost on another locks its home; a frame with
+    // the capture time of another, whose refusal ended that one's burst; a frame that waits for an older one that is lost.
     let policies = policies();
     for seed in [
         64,
@@ -182,6 +183,8 @@ fn seeds_that_found_something_stay_clean() {
         987_656_067,
         587_798_415_920,
         142_688_164_691_360,
+        20_261_201_095_698,
+        20_261_201_005_698,
     ] {
         let outcome = check(&Case::draw(seed, &policies));
         assert!(outcome.is_ok(), "seed {seed}: {outcome:?}");

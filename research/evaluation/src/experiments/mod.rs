@@ -9,6 +9,7 @@ pub mod disb;
 mod lending;
 mod nexus_drop;
 mod overload;
+mod pipelines;
 mod planner;
 pub mod prefix;
 pub mod seeb;
@@ -44,6 +45,7 @@ pub fn all() -> Vec<Experiment> {
         lending::EXPERIMENT,
         nexus_drop::EXPERIMENT,
         overload::EXPERIMENT,
+        pipelines::EXPERIMENT,
         planner::EXPERIMENT,
         prefix::EXPERIMENT,
         seeb::EXPERIMENT,

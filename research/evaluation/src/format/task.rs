@@ -279,6 +279,7 @@ fn parts(s: &mut Section<'_, '_>, tasks: &[String], problems: &mut Problems<'_>)
         at_most,
         fan_out,
         hand_over,
+        by_client: false,
     }
 }
 

@@ -116,6 +116,8 @@ pub struct Parts {
     pub fan_out: Option<f64>,
     /// From the root's reply until the parts arrive.
     pub hand_over: Nanos,
+    /// The client sends them, as in [`Query`](Pattern::Query): not announced, captured when they arrive.
+    pub by_client: bool,
 }
 
 /// Groups of images that arrive at once, their number heavy-tailed: the shape of the PAI trace as SEEB-GPU uses it

@@ -39,6 +39,7 @@ fn follow(random: &mut Random, scenario: &mut Scenario, root: usize, follower: u
         at_most,
         fan_out,
         hand_over: units(random.below(4)),
+        by_client: false,
     };
     let root = scenario.tasks[root].config.clone();
     let task = &mut scenario.tasks[follower];
