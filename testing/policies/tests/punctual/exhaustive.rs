@@ -570,6 +570,7 @@ fn hand_over(
             ticket: Ticket {
                 client: ClientId(ROOT.0),
                 slot: 0,
+                part: 0,
                 sequence,
             },
             captured,
