@@ -131,6 +131,8 @@ pub use ids::{
     StageId, TaskId, Ticket,
 };
 pub use policy::{Contract, DemotionRule, Partitioning, Policy, PolicySpec, TaskReadiness};
-pub use punctual::{PLACED_PARTITIONS_MAX, PunctualConfig, UtilizationCap, Voluntary, use_allowed};
+pub use punctual::{
+    OPEN_BURSTS, PLACED_PARTITIONS_MAX, PunctualConfig, UtilizationCap, Voluntary, use_allowed,
+};
 pub use scheduler::Scheduler;
 pub use time::{Instant, Nanos};

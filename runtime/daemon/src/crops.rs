@@ -14,6 +14,7 @@ use crate::validate::Validated;
 /// A detector whose boxes become crops of tasks after it.
 #[derive(Debug)]
 pub struct Pipeline {
+    pub first: TaskId,
     pub after: Box<[After]>,
     /// By exit of the detector.
     places: Box<[Option<Place>]>,
@@ -68,6 +69,7 @@ impl Pipeline {
         let rest = first.deadline.zip(own);
         let after = (2..).zip(client.parts());
         Some(Self {
+            first: client.task,
             after: after
                 .map(|(number, task)| After::of(plan, task, number))
                 .collect(),
@@ -237,6 +239,7 @@ mod tests {
     /// A detector of 320x240 pixels that sees frames of 640x480 whole.
     fn pipeline(after: Vec<After>) -> Pipeline {
         Pipeline {
+            first: TaskId(0),
             after: after.into(),
             places: Box::new([Some(Place {
                 rows: 64..64 + 4 * 4 * ROW_VALUES,

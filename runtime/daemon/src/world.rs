@@ -39,7 +39,7 @@ pub use lending::TaskOfBuffer;
 use outputs::{ClientAreas, Delivered, Places, Returned};
 pub use outputs::{LentAreas, TaskOutputs};
 use probes::{Probes, Work};
-use queries::{News, Queries};
+use queries::{News, Queries, Turns};
 pub use weights::WeightTracker;
 
 /// The scheduler thread's ends of everything.
@@ -47,6 +47,8 @@ pub struct DaemonWorld<D> {
     device: D,
     pub bell: Arc<Doorbell>,
     clients: Box<[ClientLink]>,
+    /// One for each pipeline.
+    turns: Box<[Turns]>,
     metrics: Arc<Metrics>,
     drain: Arc<DrainOrder>,
     /// Whether the scheduler was told to shed best-effort work.
@@ -114,6 +116,8 @@ struct ClientLink {
     places: Places,
     /// Of its frames, if tasks after the one that it submits to look at crops of them.
     queries: Option<Queries>,
+    /// Which of the pipelines' turns its frames have.
+    turns: usize,
     newcomers: Consumer<OutputAreas>,
     areas_returned: Producer<OutputAreas>,
     /// Submissions without a verdict.
@@ -135,6 +139,7 @@ impl ClientLink {
             areas: None,
             places: Places::new(ends.slots, ends.parts),
             queries: None,
+            turns: 0,
             newcomers: ends.areas,
             areas_returned: ends.areas_returned,
             open: 0,
@@ -296,6 +301,7 @@ impl<D: Device> DaemonWorld<D> {
             device,
             bell: ends.bell,
             clients: ends.clients.into_iter().map(ClientLink::new).collect(),
+            turns: Box::default(),
             metrics,
             drain,
             shedding: false,
@@ -316,10 +322,25 @@ impl<D: Device> DaemonWorld<D> {
 
     /// With the pipelines of the clients' frames, by client; at the start, before there are clients.
     pub fn of_pipelines(mut self, pipelines: Vec<Option<Pipeline>>) -> Self {
+        let mut firsts: Vec<(TaskId, usize)> = Vec::new();
         for (client, pipeline) in self.clients.iter_mut().zip(pipelines) {
-            let slots = client.payloads.len() as u16;
-            client.queries = pipeline.map(|pipeline| Queries::new(pipeline, slots));
+            let slots = client.payloads.len();
+            let Some(pipeline) = pipeline else {
+                continue;
+            };
+            let first = pipeline.first;
+            let known = firsts.iter().position(|(task, _)| *task == first);
+            client.turns = known.unwrap_or(firsts.len());
+            match known {
+                Some(at) => firsts[at].1 += slots,
+                None => firsts.push((first, slots)),
+            }
+            client.queries = Some(Queries::new(pipeline, slots as u16));
         }
+        let turns = firsts.into_iter();
+        self.turns = turns
+            .map(|(_, slots)| Turns::with_capacity(slots))
+            .collect();
         self
     }
 
@@ -443,10 +464,9 @@ impl<D: Device> DaemonWorld<D> {
         }
         // Before arrivals, which need them: stages and preparations of requests that are over may have ended.
         self.take_areas_back();
-        for client in 0..self.clients.len() {
-            let client = ClientId(client as u16);
+        for pipeline in 0..self.turns.len() {
             while events.room() > 0
-                && let Some(event) = self.news_of_parts(client)
+                && let Some(event) = self.news_of_parts(pipeline)
             {
                 events.push(event);
             }
@@ -465,14 +485,15 @@ impl<D: Device> DaemonWorld<D> {
 
     /// After the drain: what ports took before they saw the order.
     pub fn refuse_the_rest(&mut self) {
-        for client in 0..self.clients.len() {
-            while let Some(queries) = &mut self.clients[client].queries
-                && queries.is_telling()
-            {
-                if let Some(slot) = queries.give_up() {
-                    self.whole(ClientId(client as u16), slot);
+        for pipeline in 0..self.turns.len() {
+            while let Some(turn) = self.turns[pipeline].pop() {
+                if let Some(queries) = &mut self.clients[turn.client.index()].queries {
+                    queries.give_up(turn.slot);
                 }
+                self.end_if_over(turn.client, turn.slot);
             }
+        }
+        for client in 0..self.clients.len() {
             while let Ok(inbound) = self.clients[client].inbound.pop() {
                 match inbound {
                     Inbound::Arrived { arrival, .. } => {
@@ -512,11 +533,17 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 
-    /// What the scheduler is to know next of crops of a client's frames.
-    fn news_of_parts(&mut self, client: ClientId) -> Option<Event> {
+    /// What the scheduler is to know next of crops of a pipeline's frames.
+    fn news_of_parts(&mut self, pipeline: usize) -> Option<Event> {
+        let now = Instant::from_nanos(clock::now_ns());
         loop {
-            let link = &mut self.clients[client.index()];
-            match link.queries.as_mut()?.news(link.gone)? {
+            let clients = &self.clients;
+            let turn = self.turns[pipeline].next(now, |turn| {
+                let queries = clients[turn.client.index()].queries.as_ref();
+                queries.is_some_and(|queries| queries.is_known(turn.slot))
+            })?;
+            let link = &mut self.clients[turn.client.index()];
+            match link.queries.as_mut()?.news(turn.slot, link.gone) {
                 News::Burst(event) => return Some(event),
                 News::Part(arrival) => {
                     self.metrics.part_found(arrival.task);
@@ -529,7 +556,10 @@ impl<D: Device> DaemonWorld<D> {
                     }
                     return Some(Event::Arrived(arrival));
                 }
-                News::Over(slot) => self.whole(client, slot),
+                News::Told => {
+                    self.turns[pipeline].remove(turn.client, turn.slot);
+                    self.end_if_over(turn.client, turn.slot);
+                }
             }
         }
     }
@@ -545,10 +575,10 @@ impl<D: Device> DaemonWorld<D> {
     /// A part of a frame has its verdict: perhaps all of the frame has.
     fn part_over(&mut self, ticket: &Ticket, verdict: Verdict) {
         let client = &mut self.clients[ticket.client.index()];
-        let queries = client.queries.as_mut();
-        if let Some(slot) = queries.and_then(|queries| queries.part_over(ticket, verdict)) {
-            self.whole(ticket.client, slot);
+        if let Some(queries) = &mut client.queries {
+            queries.part_over(ticket, verdict);
         }
+        self.end_if_over(ticket.client, ticket.slot);
     }
 
     /// What the scheduler is to know of it; none of a submission that is refused here.
@@ -566,9 +596,12 @@ impl<D: Device> DaemonWorld<D> {
                 }
                 client.payloads[usize::from(payload.slot)] = payload;
                 client.open += 1;
-                let queries = client.queries.as_mut();
-                let arrival = queries.map_or(arrival, |queries| queries.begin(arrival));
-                Event::Arrived(arrival)
+                let Some(queries) = &mut client.queries else {
+                    return Some(Event::Arrived(arrival));
+                };
+                let (first, turn) = queries.begin(arrival);
+                self.turns[client.turns].push(turn);
+                Event::Arrived(first)
             }
             Inbound::Gone => {
                 self.clients[client.index()].gone = true;
@@ -751,12 +784,15 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 
-    /// All parts of the frame in this slot have their verdicts.
-    fn whole(&mut self, client: ClientId, slot: u16) {
-        let queries = self.clients[client.index()].queries.as_mut();
-        let whole = queries.and_then(|queries| queries.conclude(slot, clock::now_ns()));
-        if let Some(answered) = whole {
-            self.conclude(answered, Outbound::Whole);
+    /// The verdict on a frame whose parts all have theirs.
+    fn end_if_over(&mut self, client: ClientId, slot: u16) {
+        let link = &mut self.clients[client.index()];
+        let queries = link.queries.as_mut();
+        let queries = queries.filter(|queries| queries.is_over(slot));
+        if let Some(whole) = queries.and_then(|it| it.conclude(slot, clock::now_ns())) {
+            // Its last part may be over before it was looked for another.
+            self.turns[link.turns].remove(client, slot);
+            self.conclude(whole, Outbound::Whole);
         }
     }
 

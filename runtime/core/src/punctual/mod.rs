@@ -97,6 +97,7 @@ use crate::punctual::places::Places;
 pub use crate::punctual::places::{PLACED_PARTITIONS_MAX, use_allowed};
 use crate::punctual::price::Prices;
 use crate::punctual::readiness::Readiness;
+pub use crate::punctual::reservations::OPEN_BURSTS;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::slack::SlackScan;
 use crate::punctual::tables::{SCALES, Tables};

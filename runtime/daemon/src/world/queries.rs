@@ -5,7 +5,9 @@
 
 use std::collections::VecDeque;
 
-use punctual_core::{Arrival, Event, Failure, Instant, Nanos, Rejection, TaskId, Ticket, Verdict};
+use punctual_core::{
+    Arrival, ClientId, Event, Failure, Instant, Nanos, Rejection, TaskId, Ticket, Verdict,
+};
 use punctual_ipc::{Crop, Part, PartCrop};
 
 use crate::crops::{After, FoundCrop, FoundCrops, Pipeline};
@@ -16,8 +18,55 @@ pub struct Queries {
     pipeline: Pipeline,
     /// By slot.
     frames: Box<[Frame]>,
-    /// Slots whose crops are not all told to the scheduler yet.
-    telling: VecDeque<u16>,
+}
+
+/// Frames of a pipeline, of all its clients, of whose crops the scheduler does not know all: in the order in which they arrived, in
+/// which it must learn of them. What it hears of a later capture ends what it keeps for an earlier one.
+pub struct Turns(VecDeque<Turn>);
+
+/// A frame in a client's slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    pub client: ClientId,
+    pub slot: u16,
+    /// Later frames wait for its first answer until then.
+    due: Instant,
+}
+
+impl Turns {
+    /// For clients with this number of slots together.
+    pub fn with_capacity(slots: usize) -> Self {
+        Self(VecDeque::with_capacity(slots))
+    }
+
+    pub fn push(&mut self, turn: Turn) {
+        self.0.push_back(turn);
+    }
+
+    /// Whose turn it is, by what is `known` of a frame: the first of which its crops are, behind those that are overdue.
+    pub fn next(&self, now: Instant, known: impl Fn(&Turn) -> bool) -> Option<Turn> {
+        for turn in &self.0 {
+            if known(turn) {
+                return Some(*turn);
+            }
+            if turn.due >= now {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// It is told.
+    pub fn remove(&mut self, client: ClientId, slot: u16) {
+        let is_told = |turn: &Turn| (turn.client, turn.slot) == (client, slot);
+        if let Some(at) = self.0.iter().position(is_told) {
+            self.0.remove(at);
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<Turn> {
+        self.0.pop_front()
+    }
 }
 
 /// A frame on its way through the pipeline.
@@ -58,8 +107,8 @@ pub enum News {
     Burst(Event),
     /// To the scheduler, once it has what it needs.
     Part(Arrival),
-    /// The slot's frame is over: to its client.
-    Over(u16),
+    /// Nothing: the scheduler knows all.
+    Told,
 }
 
 impl Queries {
@@ -67,12 +116,11 @@ impl Queries {
         Self {
             pipeline,
             frames: (0..slots).map(|_| Frame::free()).collect(),
-            telling: VecDeque::with_capacity(usize::from(slots)),
         }
     }
 
-    /// A frame arrived: its first part is due before the rest.
-    pub fn begin(&mut self, arrival: Arrival) -> Arrival {
+    /// A frame arrived: its first part is due before the rest. With its turn.
+    pub fn begin(&mut self, arrival: Arrival) -> (Arrival, Turn) {
         let pipeline = &self.pipeline;
         let own = pipeline
             .deadline_ns
@@ -89,10 +137,16 @@ impl Queries {
             ..Frame::free()
         };
         let rest = Nanos::new(pipeline.rest_ns);
-        Arrival {
+        let turn = Turn {
+            client: arrival.ticket.client,
+            slot: arrival.ticket.slot,
+            due: frame.deadline - rest,
+        };
+        let first = Arrival {
             deadline: arrival.deadline.map(|deadline| deadline - rest),
             ..arrival
-        }
+        };
+        (first, turn)
     }
 
     /// The first part's answer as its client is told: by the frame's deadline.
@@ -146,19 +200,19 @@ impl Queries {
             frame.left_out = count;
         }
         frame.state = State::Parts;
-        self.telling.push_back(ticket.slot);
     }
 
-    /// Whether the scheduler lacks some of its crops.
-    pub fn is_telling(&self) -> bool {
-        !self.telling.is_empty()
+    /// Whether the crops of the frame in this slot are known.
+    pub fn is_known(&self, slot: u16) -> bool {
+        self.frames[usize::from(slot)].state == State::Parts
     }
 
-    /// The next piece of news. With a client that is `gone`, no more parts come.
-    pub fn news(&mut self, gone: bool) -> Option<News> {
-        let slot = *self.telling.front()?;
+    /// The next piece of news of a frame whose crops are known. With a client that is `gone`, no more parts come.
+    pub fn news(&mut self, slot: u16, gone: bool) -> News {
         let frame = &mut self.frames[usize::from(slot)];
-        let arrival = frame.arrival?;
+        let Some(arrival) = frame.arrival else {
+            return News::Told;
+        };
         if gone {
             frame.crops.truncate(frame.told);
         }
@@ -170,16 +224,16 @@ impl Queries {
             let position = frame.announced;
             frame.announced += 1;
             let requests = if gone { 0 } else { frame.count(position) };
-            return Some(News::Burst(Event::Burst {
+            return News::Burst(Event::Burst {
                 task: task.task,
                 captured: arrival.captured,
                 requests,
-            }));
+            });
         }
         if let Some(found) = frame.crops.get(frame.told) {
             frame.told += 1;
             let number = frame.told as u8;
-            return Some(News::Part(Arrival {
+            return News::Part(Arrival {
                 task: after[usize::from(found.after)].task,
                 ticket: Ticket {
                     part: number,
@@ -187,27 +241,27 @@ impl Queries {
                 },
                 deadline: (frame.deadline != Instant::FAR_FUTURE).then_some(frame.deadline),
                 ..arrival
-            }));
+            });
         }
-        self.telling.pop_front();
-        self.over(slot).map(News::Over)
+        News::Told
     }
 
-    /// A part has its verdict. The slot, if all of its frame has.
-    pub fn part_over(&mut self, ticket: &Ticket, verdict: Verdict) -> Option<u16> {
+    /// A part has its verdict.
+    pub fn part_over(&mut self, ticket: &Ticket, verdict: Verdict) {
         let is_promised = self.after(ticket).is_some_and(|after| after.is_promised);
         let frame = &mut self.frames[usize::from(ticket.slot)];
         frame.over += 1;
         if is_promised && severity(verdict) > severity(frame.verdict) {
             frame.verdict = verdict;
         }
-        self.over(ticket.slot)
     }
 
-    /// Nothing of them goes to the scheduler any more, as it is drained: frames that are over then.
-    pub fn give_up(&mut self) -> Option<u16> {
-        let slot = self.telling.pop_front()?;
+    /// Nothing of a frame goes to the scheduler any more, as it is drained.
+    pub fn give_up(&mut self, slot: u16) {
         let frame = &mut self.frames[usize::from(slot)];
+        if frame.state == State::Boxes {
+            frame.state = State::Parts;
+        }
         if frame.told < frame.crops.len() {
             frame.crops.truncate(frame.told);
             let rejected = Verdict::Rejected(Rejection::Draining);
@@ -216,15 +270,15 @@ impl Queries {
             }
         }
         frame.announced = self.pipeline.after.len();
-        self.over(slot)
     }
 
-    fn over(&self, slot: u16) -> Option<u16> {
+    /// Whether all parts of the frame in this slot have their verdicts.
+    pub fn is_over(&self, slot: u16) -> bool {
         let frame = &self.frames[usize::from(slot)];
         let is_told = frame.state == State::Parts
             && frame.announced == self.pipeline.after.len()
             && frame.told == frame.crops.len();
-        (is_told && frame.over == frame.told).then_some(slot)
+        is_told && frame.over == frame.told
     }
 
     /// Ends a frame that is over: the verdict on all of it.
@@ -323,5 +377,45 @@ const fn severity(verdict: Verdict) -> u8 {
         Verdict::Late => 2,
         Verdict::Failed(Failure::ClientGone) => 3,
         Verdict::Failed(_) => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crops_wait_for_those_of_older_frames_until_these_are_overdue() {
+        let turn = |client, due| Turn {
+            client: ClientId(client),
+            slot: 0,
+            due: Instant::from_nanos(due),
+        };
+        let mut turns = Turns::with_capacity(3);
+        turns.push(turn(0, 100));
+        turns.push(turn(1, 200));
+        turns.push(turn(2, 300));
+        let next = |turns: &Turns, now, known: &[u16]| {
+            let is_known = |turn: &Turn| known.contains(&turn.client.0);
+            let turn = turns.next(Instant::from_nanos(now), is_known);
+            turn.map(|turn| turn.client.0)
+        };
+        assert_eq!(next(&turns, 50, &[1, 2]), None, "the first may still come");
+        assert_eq!(next(&turns, 101, &[1, 2]), Some(1));
+        assert_eq!(next(&turns, 101, &[2]), None);
+        assert_eq!(next(&turns, 50, &[0, 1]), Some(0));
+        turns.remove(ClientId(0), 0);
+        assert_eq!(next(&turns, 50, &[1]), Some(1));
+    }
+
+    #[test]
+    fn the_worst_of_a_frames_parts_is_its_verdict() {
+        let verdicts = [
+            Verdict::OnTime,
+            Verdict::Rejected(Rejection::NoSlack),
+            Verdict::Late,
+            Verdict::Failed(Failure::Device),
+        ];
+        assert!(verdicts.map(severity).is_sorted());
     }
 }

@@ -4,7 +4,7 @@
 //! work of a frame over the time that is left for it (or its period, if that is shorter). EDF keeps all promises on a partition whose
 //! densities sum up to one, so the least sum leaves the most room; whether they are kept is for the offline test to say.
 
-use punctual_core::{Config, Nanos};
+use punctual_core::{Config, Nanos, OPEN_BURSTS, SPAN_MAX};
 use punctual_diagnostics::Problems;
 
 use super::arrival::ArrivalBound;
@@ -43,7 +43,15 @@ pub(super) fn divide(
             Flow::Stage(0),
             Flow::Parallel((1..parts.len()).map(Flow::Stage).collect()),
         ]);
-        let density = |part: usize, time: Nanos| parts[part].density(time);
+        // More frames than that at a time have no reservation for their parts.
+        let period = group[0].period.unwrap_or(SPAN_MAX);
+        let ready = parts[1..].iter().map(|part| part.arrival).max();
+        let latest = period.saturating_mul(OPEN_BURSTS as u64 - 1);
+        let latest = latest.saturating_sub(ready.unwrap_or_default());
+        let density = |part: usize, time: Nanos| match part {
+            0 if time > latest => f64::INFINITY,
+            _ => parts[part].density(time),
+        };
         let Some(found) = split(&flow, density, deadline, SEGMENTS) else {
             let least = |part: &Part| part.arrival + part.work;
             let after = parts[1..].iter().map(least).max().unwrap_or_default();
