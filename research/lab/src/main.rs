@@ -5,6 +5,7 @@
 mod compare;
 #[cfg(test)]
 mod documented;
+mod manifest;
 mod plan;
 mod planned;
 mod replay;

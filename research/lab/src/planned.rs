@@ -43,13 +43,7 @@ fn of_manifest(
     profiles: &[PathBuf],
     policy: Option<&PolicyChoice>,
 ) -> Result<Planned, Error> {
-    let options = punctual_daemon::Options {
-        manifest: Some(path.to_owned()),
-        profiles: profiles.to_vec(),
-        ..punctual_daemon::Options::default()
-    };
-    let plan: Plan = punctual_daemon::plan(&options, &punctual_baselines::all())
-        .map_err(|error| Error::Manifest(Box::new(error)))?;
+    let plan = plan(path, profiles)?;
     let names = Names {
         tasks: plan.tasks.iter().map(|task| task.name.clone()).collect(),
         models: plan.models.iter().map(|model| model.name.clone()).collect(),
@@ -62,14 +56,23 @@ fn of_manifest(
     })
 }
 
+/// What the daemon would serve of a manifest on this machine.
+pub fn plan(manifest: &Path, profiles: &[PathBuf]) -> Result<Plan, Error> {
+    let options = punctual_daemon::Options {
+        manifest: Some(manifest.to_owned()),
+        profiles: profiles.to_vec(),
+        ..punctual_daemon::Options::default()
+    };
+    let plan = punctual_daemon::plan(&options, &punctual_baselines::all());
+    plan.map_err(|error| Error::Manifest(Box::new(error)))
+}
+
 /// Models of a manifest are packages; those of a workload file are times. What cannot be read is left to the workload's reader,
 /// which says why.
-fn names_packages(path: &Path) -> bool {
+pub fn names_packages(path: &Path) -> bool {
     let text = read::text(path, read::TEXT_BYTES_MAX).unwrap_or_default();
     let table: toml::Table = toml::from_str(&text).unwrap_or_default();
-    let models = table.get("model").and_then(toml::Value::as_array);
-    models
-        .into_iter()
-        .flatten()
-        .any(|model| model.get("package").is_some())
+    let all = ["model", "task"].iter().filter_map(|key| table.get(*key));
+    let all = all.filter_map(toml::Value::as_array).flatten();
+    all.into_iter().any(|named| named.get("package").is_some())
 }

@@ -38,7 +38,8 @@ EXAMPLES:
   punctual simulate --fuzz 10000 --seed 1
   punctual simulate --list
 
-A run is a pure function of workload, policy, load and seed: the same each time. A recording (.mcap) is a workload, too: the frames,
+A run is a pure function of workload, policy, load and seed: the same each time. A manifest is a workload, too, as it would be
+served on this machine: its cameras keep their rates, and a frame has any number of crops up to the bound. So is a recording (.mcap): the frames,
 answers and times that were recorded.
 An experiment prints the tables of docs/results.
 
@@ -46,7 +47,7 @@ TERMINATION CODES: 0 done; 1 requests were lost, or the fuzzer found a violation
 workload, policy or experiment, or the policy cannot take the workload; 4 a file is missing or
 cannot be written.")]
 pub struct Options {
-    /// A built-in workload (--list), or a file: a workload's, DISB's, a recording.
+    /// A built-in workload (--list), or a file: a manifest, a workload's, DISB's, a recording.
     #[arg(required_unless_present_any = ["list", "experiment", "fuzz"])]
     workload: Option<String>,
     /// The scheduling policy.

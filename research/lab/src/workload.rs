@@ -15,6 +15,7 @@ use punctual_report::Table;
 use punctual_simulator::run::RunError;
 use punctual_simulator::scenario::Scenario;
 
+use crate::{manifest, planned};
 use punctual_platform::termination::{Terminates, Termination};
 
 #[derive(Debug, thiserror::Error)]
@@ -135,10 +136,11 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A built-in workload, or a file that describes one, with the policies whose parameters the file sets.
+/// A built-in workload, a manifest, or a file that describes one, with the policies whose parameters the file sets.
 pub fn document(name: &str) -> Result<Workload, Error> {
     let path = Path::new(name);
     let scenario = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") if planned::names_packages(path) => return manifest::workload(path),
         Some("toml") => {
             let workload = format::read(path)?;
             for key in &workload.renamed_keys {

@@ -3,6 +3,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::support::Folder;
+
 fn punctual(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_punctual-lab"))
         .args(arguments)
@@ -192,4 +194,48 @@ fn one_run_in_depth_says_what_became_of_each_task() {
         assert_eq!(task["summary"]["lost"], 0);
         assert!(task["summary"]["submitted"].as_u64() > Some(10), "{task}");
     }
+}
+
+#[test]
+fn a_manifest_is_simulated_with_its_pipeline_as_it_would_be_served() {
+    let folder = Folder::with_detector(
+        r#"
+[daemon]
+board = "host"
+
+[[partition]]
+name = "main"
+units = 1
+
+[[task]]
+name = "streets"
+package = "streets.punctual"
+rate_hz = 5
+deadline_ms = 150
+frame = { format = "rgb8", width = 640, height = 480 }
+
+[[task]]
+name = "signs"
+package = "signs.punctual"
+after = "streets"
+crops = { at_most = 4, fit = "letterbox" }
+"#,
+    );
+    let manifest = folder.path("manifest.toml");
+    let manifest = manifest.to_str().expect("UTF-8");
+    let output = punctual(&["simulate", manifest, "--seconds", "10", "--audit"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{complaint}");
+    assert!(complaint.contains("the auditor found nothing"), "{complaint}");
+    let mut queries = said
+        .lines()
+        .skip_while(|line| !line.starts_with("queries of"));
+    let row = queries.find(|line| line.starts_with("streets"));
+    let row: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
+    let ["streets", queries, on_time, parts, parts_on_time] = row[..] else {
+        panic!("{said}");
+    };
+    assert_eq!((queries, parts), (on_time, parts_on_time), "{said}");
+    assert!(parts.parse::<u64>().expect("a count") > 50, "{said}");
 }

@@ -159,6 +159,7 @@ fn scratch() -> PathBuf {
         "one-camera.toml",
         "fleet.toml",
         "robot.toml",
+        "traffic.toml",
         "workload.toml",
     ] {
         copy(&format!("examples/{name}"), &format!("examples/{name}"));

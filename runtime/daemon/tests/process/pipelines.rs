@@ -1,14 +1,11 @@
 //! Tasks after a detector: their crops, their verdicts, and that on the whole frame.
 
-use std::path::Path;
-
-use crate::support::{self, Daemon, Folder, LIMIT, assert_accounts, profile};
+use crate::support::{self, Daemon, Folder, LIMIT, assert_accounts};
 use punctual_client::{
     Client, ConnectError, Crop, Options, PixelFormat, Refusal, Response, ResultRecord, Verdict,
     now_ns,
 };
 use punctual_daemon::Report;
-use punctual_model::{Package, PrepareProfile};
 
 const MANIFEST: &str = r#"
 [daemon]
@@ -32,32 +29,6 @@ package = "signs.punctual"
 after = "streets"
 crops = { at_most = 2, score = 0.3, grow = 1.2, fit = "letterbox" }
 "#;
-
-/// The demonstration networks: a detector of signs, and one that tells what a sign says.
-fn folder(manifest: &str) -> Folder {
-    let prepare = |letterbox| PrepareProfile {
-        format: "rgb8".to_owned(),
-        width: 640,
-        height: 480,
-        crop_width: 640,
-        crop_height: 480,
-        letterbox,
-        samples: 1_000,
-        p50_ns: 400_000,
-        p99_ns: 400_000,
-        max_ns: 400_000,
-    };
-    let folder = Folder::with_profile(manifest, |profile, _| profile.prepare = vec![prepare(true)]);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/streets/streets.punctual");
-    let package = std::fs::read(path).expect("a demonstration network");
-    let decoded = Package::decode(&package).expect("a valid package");
-    let host = punctual_daemon::host::detect().expect("a machine");
-    let mut profile = profile(&host.machine, &host.clocks, &decoded);
-    profile.prepare = vec![prepare(false)];
-    folder.write("streets.punctual", &package);
-    folder.write("streets.profile.json", profile.to_json().as_bytes());
-    folder
-}
 
 fn soon() -> Option<u64> {
     Some(now_ns() + LIMIT.as_nanos() as u64)
@@ -134,7 +105,7 @@ fn task<'r>(report: &'r Report, name: &str) -> &'r punctual_daemon::TaskReport {
 
 #[test]
 fn each_sign_that_a_detector_finds_is_looked_at_and_the_frame_has_one_verdict() {
-    let daemon = Daemon::start_in(folder(MANIFEST));
+    let daemon = Daemon::start_in(Folder::with_detector(MANIFEST));
     let mut client = connect(&daemon);
     let response = ask(&mut client, 1);
     assert_eq!(response.verdict, Verdict::OnTime, "{response:?}");
@@ -181,7 +152,7 @@ fn each_sign_that_a_detector_finds_is_looked_at_and_the_frame_has_one_verdict() 
 
 #[test]
 fn a_frame_without_signs_has_its_verdict_with_the_detectors_answer() {
-    let daemon = Daemon::start_in(folder(MANIFEST));
+    let daemon = Daemon::start_in(Folder::with_detector(MANIFEST));
     let mut client = connect(&daemon);
     for _ in 0..8 {
         let response = ask(&mut client, 0);
@@ -202,7 +173,7 @@ fn a_frame_without_signs_has_its_verdict_with_the_detectors_answer() {
 
 #[test]
 fn signs_beyond_the_bound_are_left_out_and_counted() {
-    let daemon = Daemon::start_in(folder(MANIFEST));
+    let daemon = Daemon::start_in(Folder::with_detector(MANIFEST));
     let mut client = connect(&daemon);
     let response = ask(&mut client, 4);
     let found = boxes(&response);
@@ -219,7 +190,7 @@ fn signs_beyond_the_bound_are_left_out_and_counted() {
 
 #[test]
 fn the_detectors_answer_comes_before_those_of_the_signs() {
-    let daemon = Daemon::start_in(folder(MANIFEST));
+    let daemon = Daemon::start_in(Folder::with_detector(MANIFEST));
     let mut client = support::connect(&daemon.socket(), "streets", PixelFormat::Rgb8);
     let mut slot = client.slot().expect("a free slot");
     paint(slot.pixels(), 2);
@@ -252,7 +223,7 @@ fn the_detectors_answer_comes_before_those_of_the_signs() {
 
 #[test]
 fn frames_beyond_the_rate_have_a_verdict_each_and_each_slot_comes_back() {
-    let daemon = Daemon::start_in(folder(MANIFEST));
+    let daemon = Daemon::start_in(Folder::with_detector(MANIFEST));
     let mut client = connect(&daemon);
     let mut verdicts = 0;
     for _ in 0..20 {
@@ -275,7 +246,7 @@ fn frames_beyond_the_rate_have_a_verdict_each_and_each_slot_comes_back() {
 
 #[test]
 fn clients_that_leave_amid_their_frames_leave_nothing_behind() {
-    let daemon = Daemon::start_in(folder(MANIFEST));
+    let daemon = Daemon::start_in(Folder::with_detector(MANIFEST));
     for turn in 0..20 {
         let mut client = connect(&daemon);
         (0..2).for_each(|_| submit(&mut client, turn % 4));
@@ -294,7 +265,7 @@ fn clients_that_leave_amid_their_frames_leave_nothing_behind() {
 
 #[test]
 fn a_daemon_that_is_told_to_end_gives_each_frame_its_verdict() {
-    let daemon = Daemon::start_in(folder(MANIFEST));
+    let daemon = Daemon::start_in(Folder::with_detector(MANIFEST));
     let mut client = connect(&daemon);
     (0..3).for_each(|_| submit(&mut client, 3));
     daemon.signal("TERM");
@@ -312,7 +283,7 @@ fn a_daemon_that_is_told_to_end_gives_each_frame_its_verdict() {
 
 #[test]
 fn nobody_submits_to_a_task_after_another() {
-    let daemon = Daemon::start_in(folder(MANIFEST));
+    let daemon = Daemon::start_in(Folder::with_detector(MANIFEST));
     let options = Options::new(daemon.socket(), "signs", PixelFormat::Rgb8);
     let refused = options.connect().expect_err("it has no clients");
     let ConnectError::Refused(Refusal::NotSubmittedTo { task, first }) = refused else {

@@ -227,6 +227,34 @@ impl Folder {
         folder
     }
 
+    /// The demonstration networks: a detector of signs, and one that tells what a sign says.
+    pub fn with_detector(manifest: &str) -> Self {
+        let prepare = |letterbox| PrepareProfile {
+            format: "rgb8".to_owned(),
+            width: 640,
+            height: 480,
+            crop_width: 640,
+            crop_height: 480,
+            letterbox,
+            samples: 1_000,
+            p50_ns: 400_000,
+            p99_ns: 400_000,
+            max_ns: 400_000,
+        };
+        let folder =
+            Self::with_profile(manifest, |profile, _| profile.prepare = vec![prepare(true)]);
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/streets/streets.punctual");
+        let package = std::fs::read(path).expect("a demonstration network");
+        let decoded = Package::decode(&package).expect("a valid package");
+        let host = punctual_daemon::host::detect().expect("a machine");
+        let mut profile = profile(&host.machine, &host.clocks, &decoded);
+        profile.prepare = vec![prepare(false)];
+        folder.write("streets.punctual", &package);
+        folder.write("streets.profile.json", profile.to_json().as_bytes());
+        folder
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

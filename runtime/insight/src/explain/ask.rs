@@ -22,16 +22,20 @@ pub enum Ask {
     Frame(FrameName),
 }
 
-/// `TASK/CLIENT/SEQUENCE`.
+/// `TASK/CLIENT/SEQUENCE`, with `.PART` for a crop of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameName {
     pub task: String,
     pub client: u16,
     pub sequence: u64,
+    /// 0: the frame itself.
+    pub part: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{found}` names no frame: TASK/CLIENT/SEQUENCE does, as `front/0/1234`")]
+#[error(
+    "`{found}` names no frame: TASK/CLIENT/SEQUENCE does, as `front/0/1234`, or `signs/0/1234.2` for a crop of one"
+)]
 pub struct FrameNameError {
     found: String,
 }
@@ -41,12 +45,14 @@ impl FromStr for FrameName {
 
     fn from_str(text: &str) -> Result<Self, FrameNameError> {
         let parts = || {
-            let (rest, sequence) = text.rsplit_once('/')?;
+            let (rest, number) = text.rsplit_once('/')?;
             let (task, client) = rest.rsplit_once('/')?;
+            let (sequence, part) = number.split_once('.').unwrap_or((number, "0"));
             Some(Self {
                 task: Some(task).filter(|task| !task.is_empty())?.to_owned(),
                 client: client.parse().ok()?,
                 sequence: sequence.parse().ok()?,
+                part: part.parse().ok()?,
             })
         };
         parts().ok_or_else(|| FrameNameError {
@@ -57,7 +63,11 @@ impl FromStr for FrameName {
 
 impl fmt::Display for FrameName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.task, self.client, self.sequence)
+        write!(f, "{}/{}/{}", self.task, self.client, self.sequence)?;
+        match self.part {
+            0 => Ok(()),
+            part => write!(f, ".{part}"),
+        }
     }
 }
 
@@ -67,7 +77,7 @@ impl Ask {
         let Self::Frame(name) = self else {
             return false;
         };
-        name.sequence == id.ticket.sequence
+        (name.sequence, name.part) == (id.ticket.sequence, id.ticket.part)
             && name.client == id.ticket.client.0
             && name.task == names.task(id.task)
     }
@@ -100,7 +110,13 @@ mod tests {
             (&*name.task, name.client, name.sequence),
             ("front", 3, 1234)
         );
-        assert_eq!(name.to_string(), "front/3/1234");
+        assert_eq!(
+            (name.to_string(), name.part),
+            ("front/3/1234".to_owned(), 0)
+        );
+        let part: FrameName = "signs/0/12.3".parse().expect("a crop's");
+        assert_eq!((part.sequence, part.part), (12, 3));
+        assert_eq!(part.to_string(), "signs/0/12.3");
         let with_slash: FrameName = "a/b/0/7".parse().expect("a name");
         assert_eq!(with_slash.task, "a/b");
         for wrong in [
@@ -111,6 +127,8 @@ mod tests {
             "front/x/1",
             "front/1/-1",
             "front/99999/1",
+            "front/1/2.",
+            "front/1/2.300",
         ] {
             let error = wrong.parse::<FrameName>().expect_err("no name");
             assert!(error.to_string().contains(&format!("`{wrong}`")), "{error}");
