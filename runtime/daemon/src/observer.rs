@@ -174,6 +174,10 @@ impl Observer {
             name: plan.name.clone(),
             model: model.name.clone(),
             partition: self.plan.partitions[plan.partition.index()].name.clone(),
+            after: plan
+                .after
+                .as_ref()
+                .map(|after| self.plan.task(after.first).name.clone()),
             deadline_us: plan.deadline.map(|deadline| deadline.as_nanos() / 1_000),
             rate_hz: plan.hz(),
             clients: plan.client_slots.len() as u64,

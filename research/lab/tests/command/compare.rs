@@ -227,7 +227,10 @@ crops = { at_most = 4, fit = "letterbox" }
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{complaint}");
-    assert!(complaint.contains("the auditor found nothing"), "{complaint}");
+    assert!(
+        complaint.contains("the auditor found nothing"),
+        "{complaint}"
+    );
     let mut queries = said
         .lines()
         .skip_while(|line| !line.starts_with("queries of"));

@@ -98,6 +98,7 @@ pub fn asked<'w>(socket: &Path, words: &'w [PathBuf]) -> Result<Asked<'w>, Daemo
     }
     let tasks = Report::live(socket).map(|report| {
         let tasks = report.tasks.into_iter();
+        let tasks = tasks.filter(|task| task.after.is_none());
         tasks.map(|task| task.name).collect()
     });
     meant(tasks, words)

@@ -248,7 +248,13 @@ fn tell(outcome: &Outcome, options: &Options) -> Result<(), Error> {
 fn tasks(report: &Report, options: &Options) -> Result<Vec<Task>, Error> {
     let unknown = |name: String| Error::NoTask {
         name,
-        tasks: names(report.tasks.iter().map(|task| task.name.as_str())),
+        tasks: names(
+            report
+                .tasks
+                .iter()
+                .filter(|task| task.after.is_none())
+                .map(|task| task.name.as_str()),
+        ),
     };
     let mut tasks = tasks_of(report, &options.tasks).map_err(unknown)?;
     for (name, hz) in &options.rates {

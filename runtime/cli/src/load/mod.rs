@@ -208,13 +208,13 @@ pub fn levels<E: From<LoadError>>(
     Ok(levels)
 }
 
-/// The tasks of a daemon that are named, or all; `Err` has the name that it does not know.
+/// The tasks of a daemon that are named, or all that take frames; `Err` has the name that is none of them.
 pub fn tasks_of(report: &Report, named: &[String]) -> Result<Vec<Task>, String> {
-    let knows = |name: &&String| report.tasks.iter().all(|task| task.name != **name);
-    if let Some(unknown) = named.iter().find(knows) {
+    let tasks = report.tasks.iter().filter(|task| task.after.is_none());
+    let is_unknown = |name: &&String| tasks.clone().all(|task| task.name != **name);
+    if let Some(unknown) = named.iter().find(is_unknown) {
         return Err(unknown.clone());
     }
-    let tasks = report.tasks.iter();
     let wanted = tasks.filter(|task| named.is_empty() || named.contains(&task.name));
     Ok(wanted.map(Task::of).collect())
 }

@@ -14,6 +14,9 @@ pub struct TaskReport {
     pub model: String,
     #[serde(default)]
     pub partition: String,
+    /// The task whose boxes are its frames: it has no clients of its own. None: its clients' frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// Relative to capture; none: without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_us: Option<u64>,

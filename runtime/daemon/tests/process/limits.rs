@@ -61,7 +61,7 @@ fn sweep(flag: &str, steps: impl Iterator<Item = u64>, words: &str) {
 #[test]
 fn an_address_space_that_is_too_small_is_refused_with_the_figures() {
     // With less memory the loader cannot even map the unoptimised program, and fails before the daemon runs.
-    sweep("-v", (32_000..500_000).step_by(3_001), "RLIMIT_AS");
+    sweep("-v", (40_000..500_000).step_by(3_001), "RLIMIT_AS");
 }
 
 #[test]
