@@ -247,10 +247,9 @@ impl Slot {
     pub fn check(&self, requests: &Requests) -> Result<(), &'static str> {
         let in_place = |action: &Running| {
             action.members.iter().all(|&id| {
-                let request = requests.get(id.buffer);
-                let is_locked = request.state == State::Locked;
-                (is_locked || request.state == State::Running && !action.lost)
-                    && request.generation == id.generation
+                // Of a damaged state, a buffer need not be one.
+                let state = requests.find(id).map(|request| request.state);
+                state == Some(State::Locked) || state == Some(State::Running) && !action.lost
             })
         };
         let follows = match (&self.running, &self.queued) {
