@@ -768,9 +768,11 @@ impl<D: Device> DaemonWorld<D> {
         }
         let answered = queries.answered(answered);
         let payload = client.payloads[usize::from(ticket.slot)];
-        if answered.reply.answer.is_none() || client.gone {
+        if answered.outputs.is_none() || client.gone {
+            // No area with boxes comes back: without this the frame would wait for it.
             queries.look(ticket, &payload, None, |_| ());
-        } else {
+        }
+        if answered.reply.answer.is_some() {
             self.send_part(answered);
         }
         // With the area come the boxes, most often at once.
